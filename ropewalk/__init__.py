@@ -1,0 +1,1 @@
+"""ropewalk: a post-training system for language models."""

@@ -1,0 +1,1 @@
+"""Nouns of execution: call graph, layout, execution plan, model shape, memory. Arithmetic and checks only; no torch."""

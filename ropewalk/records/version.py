@@ -1,0 +1,18 @@
+"""Policy versions and seeds: what makes a sample reproducible."""
+
+import hashlib
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyVersion:
+    """Changes with every optimiser step; every cache key of an engine includes it."""
+
+    step: int
+    fingerprint: str
+
+
+def sample_seed(run_seed: int, iteration: int, prompt_id: str, index: int) -> int:
+    """A 63-bit seed of (run, iteration, prompt, sample index): independent of batch, replica and order."""
+    text = f"{run_seed}\x1f{iteration}\x1f{prompt_id}\x1f{index}".encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") >> 1
