@@ -1,0 +1,78 @@
+"""What holds for every test: one compute thread, seeds that are printed and can be pinned, honest skips.
+
+In the full tier (`--strict-real`) a skip is a failure: a part that is missing there has not been tested.
+"""
+
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+# Set before torch is imported anywhere: two busy test workers must not fight over two cores.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# The workers of one session inherit this, so that all of them collect the same grid.
+os.environ.setdefault("ROPEWALK_TEST_SEED", str(secrets.randbelow(1_000_000)))
+
+import hypothesis
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+hypothesis.settings.register_profile("fast", deadline=None, database=None, print_blob=True, max_examples=25)
+hypothesis.settings.register_profile("full", deadline=None, database=None, print_blob=True, max_examples=150)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--strict-real", action="store_true", help="the full tier: a skipped test is a failure")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    hypothesis.settings.load_profile("full" if config.getoption("--strict-real") else "fast")
+    if config.getoption("--hypothesis-seed") is None:
+        config.option.hypothesis_seed = os.environ["ROPEWALK_TEST_SEED"]
+
+
+def pytest_report_header() -> str:
+    seed = os.environ["ROPEWALK_TEST_SEED"]
+    return f"sampled grids: seed {seed} (repeat with ROPEWALK_TEST_SEED={seed})"
+
+
+@pytest.fixture(scope="session")
+def grid_seed() -> int:
+    """Seed of whatever the fast tier samples from a large grid; printed in the header."""
+    return int(os.environ["ROPEWALK_TEST_SEED"])
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    """Folder of the small real model; tests that take it carry the mark `real`."""
+    folder = Path(os.environ.get("ROPEWALK_SMOLLM2") or ROOT / ".cache" / "smollm2-135m")
+    if not (folder / "model.safetensors").is_file():
+        pytest.skip(f"no model in {folder}: run `make smollm2`, or name a folder in ROPEWALK_SMOLLM2")
+    return folder
+
+
+def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"skipped in the full tier, where every part must be present: {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    report = yield
+    if item.config.getoption("--strict-real"):
+        _refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    report = yield
+    if collector.config.getoption("--strict-real"):
+        _refuse_skip(report)
+    return report
