@@ -1,0 +1,1 @@
+"""What a run shows of itself: metric sinks, health rules, timeline, kept samples, the report page."""

@@ -1,0 +1,1 @@
+"""Where metrics go: one file per destination, all offline unless asked otherwise."""
