@@ -47,7 +47,7 @@ def licence(dist: Distribution) -> str:
     meta = dist.metadata
     if "License-Expression" in meta:
         return meta["License-Expression"]
-    stated = meta["License"] if "License" in meta else ""
+    stated = " ".join(meta.get_all("License") or [])
     classifiers = [c.split(" :: ")[-1] for c in meta.get_all("Classifier") or [] if c.startswith("License :: OSI")]
     return " AND ".join(classifiers) or stated.strip().split("\n")[0]
 

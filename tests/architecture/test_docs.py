@@ -1,0 +1,79 @@
+"""The documents say what is: every path and command they name exists."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from scripts import tree
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+RECIPES = sorted((ROOT / "ropewalk" / "recipes").glob("*.toml"))
+PATH = re.compile(r"`([\w.]+/[\w./-]*|[\w-]+\.(?:py|md|toml|txt))`")
+MAKE = re.compile(r"\bmake ([a-z][a-z0-9-]*)")
+MOST_KEYS = 39
+
+
+def exists(name: str) -> bool:
+    if name.startswith((".cache/", "runs/", ".venv/")):
+        return True
+    if "/" not in name:
+        return (ROOT / name).exists() or any((ROOT / "ropewalk").rglob(name))
+    return any((folder / name).exists() for folder in (ROOT, ROOT / "ropewalk"))
+
+
+def test_every_path_in_the_tables_exists() -> None:
+    rows = [line for line in (ROOT / "docs" / "architecture.md").read_text().splitlines() if line.startswith("|")]
+    named = {name for row in rows for name in PATH.findall(row)}
+    assert len(named) > 20
+    assert not sorted(name for name in named if not exists(name))
+
+
+def test_the_tree_is_current() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    assert tree.BLOCK.search(page)
+    assert page == tree.refreshed(page), "run `make tree`"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_make_target_named_exists(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    code = re.findall(r"```.*?```|`[^`\n]+`", page.read_text(), re.DOTALL)
+    assert {name for span in code for name in MAKE.findall(span)} <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_between_pages_leads_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
+    assert not [link for link in links if not (page.parent / link).exists()]
+
+
+def test_the_readme_names_the_two_commands() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert "make demo" in text and "make test" in text
+
+
+def test_the_papers_of_the_house_are_there() -> None:
+    for name in ("LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "docs/glossary.md", "docs/quickstart.md"):
+        assert (ROOT / name).read_text().strip()
+    assert "Version 2.0, January 2004" in (ROOT / "LICENSE").read_text()
+
+
+def keys(table: object) -> int:
+    """Settings in a parsed TOML value; tables themselves do not count."""
+    if isinstance(table, dict):
+        return sum(keys(value) for value in table.values())
+    if isinstance(table, list) and any(isinstance(value, dict) for value in table):
+        return sum(keys(value) for value in table)
+    return 1
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda recipe: recipe.stem)
+def test_recipes_are_short(recipe: Path) -> None:
+    assert keys(tomllib.loads(recipe.read_text())) <= MOST_KEYS
+
+
+def test_there_are_recipes() -> None:
+    assert RECIPES
