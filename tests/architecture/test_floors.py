@@ -20,6 +20,7 @@ VIOLATIONS = {
     "training knows no task": ("training", "from ropewalk import tasks"),
     "data is read by tasks and from runtime up": ("models", "from ropewalk import data"),
     "plan is arithmetic over records": ("plan", "from ropewalk import config"),
+    "tasks and monitors know no plan": ("tasks", "from ropewalk import plan"),
 }
 """Contract -> (package to plant in, the line that breaks it)."""
 
