@@ -81,7 +81,7 @@ class Key:
 
 
 def shape_of(annotation: object, tag: str | None = None) -> Shape:
-    """The shape behind a type annotation; a union of sections must be tagged by `kind` or `method`."""
+    """The shape behind a type annotation; a union of sections must declare its discriminator."""
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         tags = [m.discriminator for m in arguments[1:] if isinstance(m, FieldInfo) and m.discriminator]
@@ -107,12 +107,15 @@ def _shape_of_union(members: Sequence[object], tag: str | None) -> Shape:
         return replace(shapes[0], nullable=nullable)
     if not tables:
         return Leaf(nullable)
-    names = [name for name in (tag, *(t.tag for t in tables), "kind", "method") if name]
+    names = [name for name in (tag, *(t.tag for t in tables)) if name]
     variants = tuple(variant for table in tables for variant in table.variants)
     for name in names:
         if len(tables) == len(shapes) and all(tag_values(variant, name) for variant in variants):
             return Table(variants, name, nullable)
-    raise TypeError(f"a union of sections must be told apart by a Literal field `kind` or `method`: {variants}")
+    raise TypeError(
+        f"the union of {', '.join(v.__name__ for v in variants)} needs Field(discriminator='kind') or 'method', "
+        "a Literal field that each of them has"
+    )
 
 
 def tag_values(section: type[Section], tag: str) -> tuple[str, ...]:
