@@ -1,0 +1,1 @@
+"""Tokens in: packing, forward-only scoring, the optimiser step, checkpoints."""
