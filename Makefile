@@ -1,7 +1,7 @@
 # Everything runs in .venv, made once from constraints.txt and pyproject.toml; nothing but Python >= 3.11 and make is needed.
 PYTHON ?= python3
 WORKERS ?= 2
-PYTEST := .venv/bin/pytest --strict-markers -q -n $(WORKERS) --dist loadfile --durations 10
+PYTEST := .venv/bin/pytest -n $(WORKERS) --dist loadfile --durations 10
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
