@@ -1,0 +1,1 @@
+"""The city laboratory: a formal language in which the true preference is known."""

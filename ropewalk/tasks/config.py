@@ -1,0 +1,156 @@
+"""Sections of a recipe that this package reads: the task, its corpus, and how scores become a reward."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from ropewalk.config.schema import Section
+
+Share: TypeAlias = Annotated[float, Field(ge=0.0, le=1.0)]
+Count: TypeAlias = Annotated[int, Field(ge=1)]
+AnswerPlace: TypeAlias = Literal["anywhere", "marked"]
+
+
+class CityTask(Section):
+    """The laboratory: short travel sentences with a known true preference."""
+
+    kind: Literal["city"] = "city"
+    prompts: Count = 4096
+    """Training prompts drawn from the first words, each with its own stream of samples."""
+    heldout_prompts: Count = 512
+    """Held-out prompts, drawn in the same way."""
+    seed: int = 0
+    """Of the draw of prompts."""
+
+
+class Gsm8kTask(Section):
+    """Grade-school word problems with a gold number."""
+
+    kind: Literal["gsm8k"] = "gsm8k"
+    path: str | None = None
+    """Folder or file with the rows; none: the recipe's data.path."""
+    instruction: str = "Solve the problem in a few short steps. End with a line '#### number'."
+    """Follows the question in the prompt."""
+    answer: AnswerPlace = "anywhere"
+    """Where an answer counts: after a marker only, or else the last number too."""
+
+
+class SumsTask(Section):
+    """Short sums made by program, for small models."""
+
+    kind: Literal["sums"] = "sums"
+    low: int = 0
+    """Smallest operand."""
+    high: int = 20
+    """Largest operand."""
+    operations: tuple[Literal["+", "-", "*"], ...] = ("+",)
+    """Operations to draw from."""
+    operands: Annotated[int, Field(ge=2, le=5)] = 2
+    """Numbers in a sum."""
+    style: Literal["chat", "plain"] = "chat"
+    """A question to a chat model, or a line such as `3 + 5 =` to continue."""
+    prompts: Count = 512
+    """Training sums; at most as many as there are."""
+    heldout_prompts: Count = 128
+    """Held-out sums, none of which is a training sum in another order."""
+    seed: int = 0
+    """Of the choice of sums."""
+
+
+class PromptsTask(Section):
+    """Prompts of a JSONL file, each with its gold number."""
+
+    kind: Literal["prompts"] = "prompts"
+    path: str | None = None
+    """The file; none: the recipe's data.path."""
+    answer: AnswerPlace = "anywhere"
+    """Where an answer counts: after a marker only, or else the last number too."""
+
+
+class FileTask(Section):
+    """A task of the user's own."""
+
+    kind: Literal["file"] = "file"
+    path: str
+    """A Python file that defines TASK; it is run as it stands."""
+
+
+TaskSection: TypeAlias = Annotated[
+    CityTask | Gsm8kTask | SumsTask | PromptsTask | FileTask, Field(discriminator="kind")
+]
+
+
+class CityCorpus(Section):
+    """Sentences of the laboratory to pretrain on."""
+
+    kind: Literal["city"] = "city"
+    sentences: Count = 20_000
+    """How many to draw."""
+    shuffled_share: Share = 0.0
+    """Share of sentences with shuffled words: 0.5 gives the corpus of the babbling reference."""
+    seed: int = 0
+    """Of the draw."""
+
+
+class Raw(Section):
+    """The score as it is."""
+
+    kind: Literal["raw"] = "raw"
+
+
+class InitialMean(Section):
+    """The score minus its mean over the first samples; its spread is left alone."""
+
+    kind: Literal["initial_mean"] = "initial_mean"
+    samples: Count = 512
+    """After at least this many scores the mean is frozen; until then it is the mean of those so far."""
+
+
+class Component(Section):
+    """One scorer's part in the reward."""
+
+    weight: float = 1.0
+    """Factor after normalisation."""
+    normalise: Annotated[Raw | InitialMean, Field(discriminator="kind")] = Raw()
+    """What is done to a score before it is weighted."""
+
+
+class KeepTruncated(Section):
+    """A completion cut at the length limit keeps its reward."""
+
+    kind: Literal["keep"] = "keep"
+
+
+class FixTruncated(Section):
+    """A completion cut at the length limit gets a fixed reward."""
+
+    kind: Literal["fixed"] = "fixed"
+    reward: float = 0.0
+    """The reward instead."""
+
+
+class PenaliseTruncated(Section):
+    """A completion cut at the length limit loses an amount, once."""
+
+    kind: Literal["penalty"] = "penalty"
+    amount: Annotated[float, Field(ge=0.0)] = 1.0
+    """Taken off the reward."""
+
+
+class ExcludeTruncated(Section):
+    """A completion cut at the length limit trains nothing."""
+
+    kind: Literal["exclude"] = "exclude"
+
+
+class Reward(Section):
+    """How the outcomes of a sample become one reward."""
+
+    components: dict[str, Component] = Field(default_factory=dict)
+    """By scorer name; a scorer not named here is recorded only. Empty: all of the task's, raw, weight 1."""
+    truncated: Annotated[
+        KeepTruncated | FixTruncated | PenaliseTruncated | ExcludeTruncated, Field(discriminator="kind")
+    ] = KeepTruncated()
+    """What becomes of a completion that hit the length limit."""
+    failure_limit: Share = 0.5
+    """A scorer that fails on a larger share of an iteration's samples stops the run."""

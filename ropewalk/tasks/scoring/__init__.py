@@ -1,0 +1,1 @@
+"""Running scorers, reading numbers, and composing outcomes into one reward."""

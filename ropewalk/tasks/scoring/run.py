@@ -1,0 +1,121 @@
+"""Runs scorers: the one place where a scorer's exception becomes a record.
+
+What holds: every sample leaves with exactly one outcome per scorer, in the order it came; nothing here
+uses signals, threads or clocks, so it works the same in any thread, task or process.
+"""
+
+import math
+import numbers
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from ropewalk.records.errors import InputError, RunStopped
+from ropewalk.records.metric import Metric
+from ropewalk.records.prompt import Prompt
+from ropewalk.records.sample import Sample
+from ropewalk.records.score import Abstain, Failed, Outcome, Score
+from ropewalk.tasks.task import Scorer, Task
+
+
+def outcome_of(value: object, scorer: str, sample: Sample) -> Outcome:
+    """What a scorer's return value means.
+
+    An outcome is itself; None abstains; a bool, a Python or a numpy number is a score. NaN, infinities,
+    lists, arrays, text and all else are a mistake in the scorer: InputError naming it and the sample.
+    """
+    where = f"scorer {scorer!r} on sample {sample.prompt_id}/{sample.index}"
+    if isinstance(value, Score | Abstain | Failed):
+        return value
+    if value is None:
+        return Abstain()
+    if isinstance(value, bool | np.bool_ | numbers.Real):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
+            raise InputError(f"{where} returned {number}: return a finite number, None or Failed(reason)")
+        return Score(number)
+    if isinstance(value, list | tuple | np.ndarray):
+        raise InputError(f"{where} returned {len(np.atleast_1d(value))} values in a {type(value).__name__}: return one")
+    raise InputError(f"{where} returned a {type(value).__name__}: return a number, None, or Failed(reason)")
+
+
+def score_sample(task: Task, prompt: Prompt, sample: Sample) -> Sample:
+    """The sample with an outcome of each of the task's scorers.
+
+    A rollout that failed or was aborted is not shown to the scorers: its outcomes are `Failed` or `Abstain`.
+    """
+    if sample.finish == "failed":
+        return sample.with_scores(**dict.fromkeys(task.scorers, Failed("crashed", "the rollout failed")))
+    if sample.finish == "aborted":
+        return sample.with_scores(**dict.fromkeys(task.scorers, Abstain("the rollout was aborted")))
+    return sample.with_scores(**{name: _judge(name, scorer, prompt, sample) for name, scorer in task.scorers.items()})
+
+
+def score_samples(
+    task: Task, prompts_by_id: Mapping[str, Prompt], samples: Sequence[Sample], *, failure_limit: float = 1.0
+) -> list[Sample]:
+    """Score every sample, in order; RunStopped if a scorer's share of failures is above `failure_limit`."""
+    scored = []
+    for sample in samples:
+        if sample.prompt_id not in prompts_by_id:
+            raise InputError(f"sample {sample.prompt_id}/{sample.index} belongs to no prompt of task {task.name!r}")
+        scored.append(score_sample(task, prompts_by_id[sample.prompt_id], sample))
+    check_failures(scored, failure_limit)
+    return scored
+
+
+def check_failures(samples: Iterable[Sample], limit: float) -> None:
+    """Stop the run if more than `limit` of a scorer's judgements failed, naming the most frequent reason.
+
+    Abstentions are neither: the share is failed / (failed + scored).
+    """
+    reasons: dict[str, Counter[str]] = {}
+    judged: Counter[str] = Counter()
+    for sample in samples:
+        for name, outcome in sample.scores.items():
+            judged[name] += not isinstance(outcome, Abstain)
+            if isinstance(outcome, Failed):
+                detail = f" ({outcome.detail})" if outcome.detail else ""
+                reasons.setdefault(name, Counter())[outcome.reason + detail] += 1
+    for name, counts in reasons.items():
+        failed = counts.total()
+        if failed > limit * judged[name]:
+            reason, times = counts.most_common(1)[0]
+            raise RunStopped(
+                f"scorer {name!r} failed on {failed} of {judged[name]} samples, {times} times with {reason}: "
+                "mend the scorer, or raise reward.failure_limit"
+            )
+
+
+def outcome_metrics(rows: Sequence[Mapping[str, Outcome]]) -> dict[str, Metric]:
+    """Per scorer: mean score over what was scored, and the share of every other outcome, by reason."""
+    metrics: dict[str, Metric] = {}
+    for name in dict.fromkeys(name for row in rows for name in row):
+        outcomes = [row[name] for row in rows if name in row]
+        values = [outcome.value for outcome in outcomes if isinstance(outcome, Score)]
+        metrics[f"score/{name}"] = Metric.mean(math.fsum(values), len(values))
+        other = Counter(_label(outcome) for outcome in outcomes if not isinstance(outcome, Score))
+        for label in sorted({"abstained", *other}):
+            metrics[f"score/{name}/{label}"] = Metric.mean(other[label], len(outcomes))
+    return metrics
+
+
+def _label(outcome: Outcome) -> str:
+    return f"failed_{outcome.reason}" if isinstance(outcome, Failed) else "abstained"
+
+
+def _judge(name: str, scorer: Scorer, prompt: Prompt, sample: Sample) -> Outcome:
+    try:
+        value: object = scorer(prompt, sample)
+    except RunStopped:
+        raise
+    except InputError as error:
+        raise InputError(f"scorer {name!r} on sample {sample.prompt_id}/{sample.index}: {error}") from error
+    except Exception as error:  # noqa: BLE001
+        # The failure boundary: whatever a scorer does wrong on one sample is that sample's record, and is counted.
+        return Failed("crashed", f"{type(error).__name__}: {error}"[:200])
+    return outcome_of(value, name, sample)
