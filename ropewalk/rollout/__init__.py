@@ -1,0 +1,1 @@
+"""Tokens out: engines that sample completions, and the episode loop that turns them into samples."""

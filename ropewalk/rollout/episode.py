@@ -1,0 +1,79 @@
+"""From prompts to samples: which requests are made, and what becomes of their completions.
+
+Every request yields exactly one sample, in the order of the requests. A failed completion is asked for again a
+bounded number of times; what still fails stays in the list as `failed`, and too many of them stop the run.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from ropewalk.records.errors import RunStopped
+from ropewalk.records.metric import Metric
+from ropewalk.records.prompt import Prompt
+from ropewalk.records.sample import Completion, Request, Sample, SamplingRecord, sample_of
+from ropewalk.records.version import sample_seed
+from ropewalk.rollout.protocol import RolloutEngine
+
+
+def requests(
+    prompts: Sequence[tuple[Prompt, npt.NDArray[np.int64]]],
+    *,
+    group_size: int,
+    sampling: SamplingRecord,
+    run_seed: int,
+    iteration: int,
+) -> list[Request]:
+    """`group_size` requests for each prompt with its ids, group by group.
+
+    Seeds come from (run seed, iteration, prompt id, sample index). A prompt that occurs twice in an iteration gives
+    two groups whose sample indices go on counting, so that no two requests share a seed.
+    """
+    asked: list[Request] = []
+    seen: Counter[str] = Counter()
+    for prompt, ids in prompts:
+        occurrence = seen[prompt.id]
+        seen[prompt.id] += 1
+        group = f"{iteration}/{prompt.id}" + (f"#{occurrence}" if occurrence else "")
+        for index in range(occurrence * group_size, (occurrence + 1) * group_size):
+            seed = sample_seed(run_seed, iteration, prompt.id, index)
+            asked.append(Request(prompt.id, group, index, seed, np.asarray(ids, np.int64), sampling))
+    return asked
+
+
+def collect(
+    engine: RolloutEngine, asked: Sequence[Request], *, retries: int = 2, most_failed_share: float = 0.5
+) -> list[Sample]:
+    """One sample per request, in order. Raises `RunStopped` if more than this share still fails after the retries."""
+    done: dict[tuple[str, int], Completion] = {}
+    open_requests = list(asked)
+    for _ in range(1 + retries):
+        engine.submit(open_requests)
+        for completion in engine.stream():
+            done[completion.request.group_id, completion.request.index] = completion
+        open_requests = [r for r in open_requests if done[r.group_id, r.index].finish == "failed"]
+        if not open_requests:
+            break
+    if len(open_requests) > most_failed_share * len(asked):
+        raise RunStopped(
+            f"{len(open_requests)} of {len(asked)} completions failed after {retries} retries: see to the engine, "
+            "then resume"
+        )
+    return [sample_of(done[request.group_id, request.index]) for request in asked]
+
+
+def rollout_metrics(samples: Sequence[Sample]) -> dict[str, Metric]:
+    """Lengths and ends as they were generated, whatever is later masked or skipped in training."""
+    heard = [sample for sample in samples if sample.finish != "failed"]
+    lengths = [sample.completion_tokens for sample in heard]
+    metrics = {
+        f"rollout/{name}": Metric.mean(sum(sample.finish == finish for sample in samples), len(samples))
+        for name, finish in (("stopped", "stop"), ("truncated", "length"), ("aborted", "aborted"), ("failed", "failed"))
+    }
+    if lengths:
+        metrics["rollout/length_tokens"] = Metric.mean(sum(lengths), len(lengths))
+        metrics["rollout/length_tokens_max"] = Metric.max(max(lengths))
+        metrics["rollout/length_tokens_min"] = Metric.min(min(lengths))
+    return metrics

@@ -1,0 +1,1 @@
+"""The native engine: continuous batching over transformers models with a slot cache."""
