@@ -188,24 +188,30 @@ def _strictly(auto: Any, folder: Path, dtype: Dtype) -> Any:
     except (ValueError, KeyError, OSError) as error:
         first = str(error).strip().split("\n")[0]
         raise InputError(f"{folder} cannot be loaded as a {auto.__name__.removeprefix('Auto')}: {first}") from error
-    for kind in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs"):
-        names = sorted(str(name) for name in report.get(kind) or ())
-        if names:
-            raise InputError(
-                f"{folder} does not fit {type(model).__name__}: {kind.split('_')[0]} tensors {names[:5]}"
-                f"{' and more' if len(names) > 5 else ''}; the folder is damaged or of another kind"
-            )
+    wrong = {kind.split("_")[0]: sorted(map(str, report.get(kind) or ())) for kind in _REPORTED}
+    listed = [
+        f"{kind} {', '.join(names[:5])}{' and more' * (len(names) > 5)}" for kind, names in wrong.items() if names
+    ]
+    if listed:
+        raise InputError(
+            f"{folder} does not fit {type(model).__name__} ({'; '.join(listed)}): it is damaged or of another kind"
+        )
     return model.eval()
+
+
+_REPORTED = ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")
 
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """transformers' own progress bar writes to stderr also where there is no terminal."""
-    shown = logging.is_progress_bar_enabled()
+    """transformers writes a progress bar and a load report to stderr; ours is the one error or none."""
+    shown, verbosity = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
+    logging.set_verbosity_error()
     try:
         yield
     finally:
+        logging.set_verbosity(verbosity)
         if shown:
             logging.enable_progress_bar()
 

@@ -1,0 +1,173 @@
+"""Dialogues to ids: rendered straight to ids, one beginning-of-sequence, and only what the policy says is a target.
+
+Plain text is encoded as it stands. A conversation goes through the model's chat template; a template that rewrites
+history (so that an earlier rendering is no prefix of the later one) is an error, never trained on.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from transformers import PreTrainedTokenizerFast
+
+from ropewalk.records.errors import InputError
+from ropewalk.records.prompt import Dialogue, Message
+
+
+def prompt_ids(tokenizer: PreTrainedTokenizerFast, dialogue: Dialogue) -> list[int]:
+    """Ids of a prompt, ending where the policy is to speak.
+
+    Plain text gets a beginning-of-sequence id if the tokenizer adds one to text of itself; a conversation gets what
+    its template says (SmolLM2's, for one, begins with a default system message). Never two in a row at the start.
+    """
+    if isinstance(dialogue, str):
+        ids = _with_beginning(tokenizer, _encode(tokenizer, dialogue))
+    else:
+        ids = _rendered(tokenizer, dialogue, generation=True)
+    if not ids:
+        raise InputError("a prompt without any token cannot be continued: give it some text")
+    return ids
+
+
+def supervised_ids(
+    tokenizer: PreTrainedTokenizerFast, dialogue: Dialogue, completion: str, eos_id: int | Sequence[int]
+) -> tuple[list[int], list[bool]]:
+    """(ids, policy mask) of a dialogue and the completion to learn: the mask covers the answer and its end token only.
+
+    `eos_id`: the id, or all ids, that end a completion; plain text is ended with the first. What a template writes
+    after the end token is left off. Raises `InputError` where the template does not end the answer with such a token,
+    drops part of the answer, or rewrites what came before.
+    """
+    ends = (eos_id,) if isinstance(eos_id, int) else tuple(eos_id)
+    prompt = prompt_ids(tokenizer, dialogue)
+    if isinstance(dialogue, str):
+        answer = _encode(tokenizer, completion)
+        if not answer or answer[-1] not in ends:
+            answer = [*answer, ends[0]]
+    else:
+        answer = _until_end(_answer_ids(tokenizer, dialogue, prompt, completion), ends, tokenizer)
+    return prompt + answer, [False] * len(prompt) + [True] * len(answer)
+
+
+def document_ids(tokenizer: PreTrainedTokenizerFast, text: str, eos_id: int) -> list[int]:
+    """Ids of a document with its boundaries: a beginning if the tokenizer adds one, and the end token once."""
+    ids = _encode(tokenizer, text)
+    return _with_beginning(tokenizer, ids if ids[-1:] == [eos_id] else [*ids, eos_id])
+
+
+def added_ids(
+    tokenizer: PreTrainedTokenizerFast, earlier: Sequence[Message], later: Sequence[Message], *, generation: bool
+) -> list[int]:
+    """Ids that `later` (the earlier messages and more) adds to the rendering of `earlier`.
+
+    `generation`: whether the earlier rendering ends with the mark after which the policy speaks. Raises `InputError`
+    where the template rewrites history: drops thoughts of earlier turns, or joins neighbouring messages.
+    """
+    return _added(tokenizer, _rendered(tokenizer, earlier, generation=generation), earlier, later, generation)
+
+
+def _answer_ids(
+    tokenizer: PreTrainedTokenizerFast, dialogue: Sequence[Message], prompt: list[int], completion: str
+) -> list[int]:
+    whole = [*dialogue, Message("assistant", completion)]
+    if completion.strip() not in _text(tokenizer, whole, generation=False):
+        raise InputError(f"{_named(tokenizer)} drops part of the completion {completion[:40]!r}: {_ALTERNATIVES}")
+    return _added(tokenizer, prompt, dialogue, whole, True)
+
+
+def _added(
+    tokenizer: PreTrainedTokenizerFast,
+    start: list[int],
+    earlier: Sequence[Message],
+    later: Sequence[Message],
+    generation: bool,
+) -> list[int]:
+    whole = _rendered(tokenizer, later, generation=False)
+    if whole[: len(start)] == start:
+        return whole[len(start) :]
+    before, after = _text(tokenizer, earlier, generation=generation), _text(tokenizer, later, generation=False)
+    if not after.startswith(before):
+        raise InputError(
+            f"{_named(tokenizer)} rewrites history: the rendering of {len(earlier)} messages is no prefix of the "
+            f"rendering of {len(later)}: {_ALTERNATIVES}"
+        )
+    # Only a merge across the boundary differs; what was sampled there is the separate encoding.
+    return _encode(tokenizer, after[len(before) :])
+
+
+def _until_end(ids: list[int], ends: tuple[int, ...], tokenizer: PreTrainedTokenizerFast) -> list[int]:
+    last = max((i for i, token in enumerate(ids) if token in ends), default=None)
+    if last is None:
+        raise InputError(
+            f"{_named(tokenizer)} does not close the assistant's turn with an end token {list(ends)}, so a policy "
+            "could not learn to stop: add the template's end token to eos_token_id in generation_config.json, or "
+            + _ALTERNATIVES
+        )
+    return ids[: last + 1]
+
+
+_ALTERNATIVES = "use another chat_template.jinja in the model folder, or give the rows as plain text"
+
+
+def _named(tokenizer: PreTrainedTokenizerFast) -> str:
+    where = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
+    return f"the chat template of {where}"
+
+
+def _text(tokenizer: PreTrainedTokenizerFast, messages: Sequence[Message], *, generation: bool) -> str:
+    text = _apply(tokenizer, messages, generation=generation, tokenize=False)
+    if not isinstance(text, str):
+        raise InputError(f"{_named(tokenizer)} gave a {type(text).__name__} where text was asked: {_ALTERNATIVES}")
+    return text
+
+
+def _rendered(tokenizer: PreTrainedTokenizerFast, messages: Sequence[Message], *, generation: bool) -> list[int]:
+    ids = _as_ids(_apply(tokenizer, messages, generation=generation, tokenize=True))
+    if ids is None:
+        raise InputError(f"{_named(tokenizer)} did not give one flat list of ids: {_ALTERNATIVES}")
+    return _one_beginning(tokenizer, ids)
+
+
+def _apply(
+    tokenizer: PreTrainedTokenizerFast, messages: Sequence[Message], *, generation: bool, tokenize: bool
+) -> object:
+    if not getattr(tokenizer, "chat_template", None):
+        raise InputError(f"{_named(tokenizer)} is missing, yet the prompts are conversations: {_ALTERNATIVES}")
+    turns = [{"role": message.role, "content": message.content} for message in messages]
+    result: object = tokenizer.apply_chat_template(
+        turns, tokenize=tokenize, add_generation_prompt=generation, return_dict=False
+    )
+    return result
+
+
+def _as_ids(result: object) -> list[int] | None:
+    """The one flat list of ids in what a template call returned, whatever its wrapping; None if there is none."""
+    if isinstance(result, Mapping):
+        result = result.get("input_ids")
+    tolist = getattr(result, "tolist", None)
+    if tolist is not None:
+        result = tolist()
+    if isinstance(result, list | tuple) and len(result) == 1 and isinstance(result[0], list | tuple):
+        result = result[0]
+    if not isinstance(result, list | tuple) or not all(isinstance(i, int) and not isinstance(i, bool) for i in result):
+        return None
+    return list(result)
+
+
+def _encode(tokenizer: PreTrainedTokenizerFast, text: str) -> list[int]:
+    ids = _as_ids(tokenizer.encode(text, add_special_tokens=False))
+    if ids is None:
+        raise InputError(f"{type(tokenizer).__name__} did not give one flat list of ids for a text: take a fast one")
+    return ids
+
+
+def _with_beginning(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> list[int]:
+    """`ids` after the beginning-of-sequence id if the tokenizer adds one to plain text; end marks it adds are left."""
+    bos = tokenizer.bos_token_id
+    adds = bos is not None and (_as_ids(tokenizer.encode("", add_special_tokens=True)) or [])[:1] == [bos]
+    return _one_beginning(tokenizer, [bos, *ids] if adds else ids)
+
+
+def _one_beginning(tokenizer: PreTrainedTokenizerFast, ids: list[int]) -> list[int]:
+    bos = tokenizer.bos_token_id
+    while bos is not None and ids[:2] == [bos, bos]:
+        ids = ids[1:]
+    return ids
