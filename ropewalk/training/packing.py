@@ -29,7 +29,7 @@ def sampling_of(samples: Sequence[Sample]) -> SamplingRecord:
 
 
 def pack_samples(samples: Sequence[Sample], *, share_prompts: bool = False) -> PackedBatch:
-    """Samples as rows, in order. Columns: policy_mask, rollout_logprobs · group, unit, valid.
+    """Samples as rows, in order. Columns: policy_mask, rollout_logprobs · group, unit, valid, finished.
 
     With `share_prompts`, rows of one group whose tokens before their first sampled one are identical hang on one
     parent segment that holds them.
@@ -56,7 +56,11 @@ def pack_samples(samples: Sequence[Sample], *, share_prompts: bool = False) -> P
     group_R = [groups.setdefault(sample.group_id, len(groups)) for sample in samples]
     return _packed(pieces, parents).with_columns(
         tokens={"rollout_logprobs": _joined([piece[2] for piece in pieces], np.float32)},
-        rows={"group": np.array(group_R, np.int64), "valid": np.ones(len(samples), np.bool_)},
+        rows={
+            "group": np.array(group_R, np.int64),
+            "valid": np.ones(len(samples), np.bool_),
+            "finished": np.array([sample.finish == "stop" for sample in samples], np.bool_),
+        },
     )
 
 
