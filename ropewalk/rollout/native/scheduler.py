@@ -302,9 +302,10 @@ class Scheduler:
         self.cached_N[row] = self.prompt_N[row] = self.budget_N[row] = 0
         self._holes.add(row)
         self._keys.remove(_key(request))
-        columns = (self._tokens_NT, self._logprobs_NT, self._versions_NT)
-        tokens, logprobs, versions = (column[row, :count].copy() for column in columns)
-        return Ended(request, tokens, logprobs, versions)
+        said = (row, slice(0, count))
+        return Ended(
+            request, self._tokens_NT[said].copy(), self._logprobs_NT[said].copy(), self._versions_NT[said].copy()
+        )
 
     def abort(self) -> list[Ended]:
         """Take everything out: running rows as they stand, waiting requests with nothing said."""

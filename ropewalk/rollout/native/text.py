@@ -2,7 +2,11 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+import numpy.typing as npt
 from transformers import PreTrainedTokenizerFast
+
+Ints = npt.NDArray[np.int64]
 
 _MARGIN_TOKENS = 4
 """A stop string may begin inside a token and a character may span several: look this much further back."""
@@ -22,7 +26,7 @@ class Texts:
         cuts = [place for place in map(text.find, stop_strings) if place >= 0]
         return (text[: min(cuts)], True) if cuts else (text, False)
 
-    def stopped(self, ids: Sequence[int], stop_strings: Sequence[str]) -> bool:
+    def stopped(self, ids: Ints, stop_strings: Sequence[str]) -> bool:
         """Whether the newest token of `ids` completed a stop string.
 
         Only a tail is decoded, so the cost of a token does not grow with the text: a token that is not special adds
@@ -30,13 +34,13 @@ class Texts:
         """
         tail = max(len(stop.encode()) for stop in stop_strings) + _MARGIN_TOKENS
         plain: list[int] = []
-        for token in reversed(ids):
+        for token in ids[::-1].tolist():
             if len(plain) == tail:
                 break
             if token not in self._special:
-                plain.append(int(token))
+                plain.append(token)
         text = self._decode(plain[::-1])
-        return any(stop in text for stop in stop_strings) and self.final(ids, (), stop_strings)[1]
+        return any(stop in text for stop in stop_strings) and self.final(ids.tolist(), (), stop_strings)[1]
 
     def _decode(self, ids: Sequence[int]) -> str:
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False))
