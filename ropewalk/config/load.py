@@ -174,6 +174,8 @@ class _Preparation:
     def _table(self, path: str, table: Table, data: Mapping[str, Any], default: object) -> dict[str, Any]:
         variant = table.choose(data, default)
         if variant is None:
+            strange = [name for name in data if not any(name in v.model_fields for v in table.variants)]
+            self.problems += [unknown_key(path, name, table, None, self._keys) for name in strange]
             return dict(data)
         same = default if type(default) is variant else None
         clean: dict[str, Any] = {}

@@ -39,33 +39,39 @@ _BOUNDS = {
 }
 
 
-def unknown_key(path: str, name: str, table: Table, variant: type[Section], known: Sequence[Key]) -> str:
-    """The sentence for a key that `variant`, chosen at `path`, does not have."""
-    start = f"unknown key {name!r} in {_section(path)}"
+def unknown_key(path: str, name: str, table: Table, variant: type[Section] | None, known: Sequence[Key]) -> str:
+    """The sentence for a key that `variant`, chosen at `path`, does not have (None: that no variant has)."""
+    start = f"unknown key {name!r} in {f'section [{path}]' if path else 'the top level'}"
     folded = name.replace("-", "_").lower()
-    for field in variant.model_fields:
-        if field.lower() == folded:
-            return f"{start}: did you mean {_dotted(path, field)!r}?"
+    fields = list(dict.fromkeys(field for v in ([variant] if variant else table.variants) for field in v.model_fields))
+    spelling = next((field for field in fields if field.lower() == folded), None)
+    if spelling is not None:
+        return f"{start}: did you mean {_dotted(path, spelling)!r}?"
     holders = [
         f"{table.tag} = {tag_values(v, table.tag or '')[0]!r}" for v in table.variants if folded in v.model_fields
     ]
-    if holders:
+    if holders and variant is not None:
         own = tag_values(variant, table.tag or "")[0]
         return f"{start}: it belongs to {' or '.join(holders)}, and this section has {table.tag} = {own!r}"
-    elsewhere = list(dict.fromkeys(key.path for key in known if key.field.lower() == folded))
-    close = get_close_matches(folded, variant.model_fields, n=1, cutoff=0.6)
-    if elsewhere and not (close and _ratio(folded, close[0]) > 0.85):
-        return f"{start}: did you mean {_either(elsewhere[:3])}?"
-    if close:
-        return f"{start}: did you mean {_dotted(path, close[0])!r}?"
-    paths = {key.field: key.path for key in reversed(known)}
-    far = get_close_matches(folded, paths, n=1, cutoff=0.75)
-    if far:
-        return f"{start}: did you mean {paths[far[0]]!r}?"
-    nearest = max(variant.model_fields, key=lambda field: _ratio(folded, field), default="")
-    if not nearest:
+    nearest = _nearest(path, folded, fields, known)
+    if nearest:
+        return f"{start}: did you mean {' or '.join(map(repr, nearest))}?"
+    if not fields:
         return f"{start}: this section has no keys, take it out"
-    return f"{start}: the nearest is {_dotted(path, nearest)!r} (valid: {', '.join(variant.model_fields)})"
+    closest = max(fields, key=lambda field: _ratio(folded, field))
+    return f"{start}: the nearest is {_dotted(path, closest)!r} (valid: {', '.join(fields)})"
+
+
+def _nearest(path: str, folded: str, fields: Sequence[str], known: Sequence[Key]) -> list[str]:
+    """Dotted keys that may have been meant: nearly the same here, the same elsewhere, alike here, alike elsewhere."""
+    close = get_close_matches(folded, fields, n=1, cutoff=0.6)
+    elsewhere = list(dict.fromkeys(key.path for key in known if key.field.lower() == folded))
+    if elsewhere and not (close and _ratio(folded, close[0]) > 0.85):
+        return elsewhere[:3]
+    if close:
+        return [_dotted(path, close[0])]
+    paths = {key.field: key.path for key in reversed(known)}
+    return [paths[field] for field in get_close_matches(folded, paths, n=1, cutoff=0.75)]
 
 
 def value_problems(shape: Shape, data: Any, errors: Sequence[ErrorDetails]) -> list[str]:
@@ -161,16 +167,8 @@ def _choice(given: object, allowed: Sequence[str]) -> str:
     return f"did you mean {close[0]!r}? (allowed: {listed})" if close else f"allowed are {listed}"
 
 
-def _section(path: str) -> str:
-    return f"section [{path}]" if path else "the top level"
-
-
 def _dotted(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
-
-
-def _either(paths: Sequence[str]) -> str:
-    return " or ".join(repr(path) for path in paths)
 
 
 def _ratio(left: str, right: str) -> float:
