@@ -50,6 +50,9 @@ def scaled_attention(
 
     `mask` is boolean, True = may attend, broadcastable to (B, H, T, S).
     """
+    grouped = query_BHTE.shape[1] // key_BKSE.shape[1]
+    if grouped > 1 and mask is not None and query_BHTE.is_cuda:  # the fast masked kernels want equal head counts
+        key_BKSE, value_BKSE = (x.repeat_interleave(grouped, 1) for x in (key_BKSE, value_BKSE))
     return functional.scaled_dot_product_attention(
         query_BHTE,
         key_BKSE,
@@ -68,18 +71,22 @@ class Bucket:
     segments: int
     own: int
     """Tokens of each segment."""
-    parent_index: Tensor | None = None
-    """Places of the parents' tokens, segments x parent length, flat; None for roots."""
+    parent: int = 0
+    """Tokens of each segment's parent; 0 for roots."""
     mask: Tensor | None = None
     """(own, parent + own): all of the parent, own tokens causally; None for roots."""
 
-    def attend(
-        self, query_NHE: Tensor, key_NKE: Tensor, value_NKE: Tensor, scaling: float, parents: "Parents"
-    ) -> Tensor:
-        shape = (self.segments, self.own)
-        query, key, value = (x.view(shape + x.shape[1:]) for x in (query_NHE, key_NKE, value_NKE))
-        if self.parent_index is not None:
-            key, value = (torch.cat([stem, own], 1) for stem, own in zip(parents.of(self), (key, value), strict=True))
+    @property
+    def queries(self) -> int:
+        return self.segments * self.own
+
+    @property
+    def keys(self) -> int:
+        return self.segments * (self.parent + self.own)
+
+    def attend(self, query_NHE: Tensor, key_NKE: Tensor, value_NKE: Tensor, scaling: float) -> Tensor:
+        query = query_NHE.view(self.segments, self.own, *query_NHE.shape[1:])
+        key, value = (x.view(self.segments, self.parent + self.own, *x.shape[1:]) for x in (key_NKE, value_NKE))
         out = scaled_attention(
             query.transpose(1, 2),
             key.transpose(1, 2),
@@ -91,38 +98,36 @@ class Bucket:
         return out.transpose(1, 2).flatten(0, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Parents:
-    """Keys and values of the whole pack, from which a bucket gathers those of its parents."""
-
-    key_TKE: Tensor
-    value_TKE: Tensor
-
-    def of(self, bucket: Bucket) -> tuple[Tensor, Tensor]:
-        assert bucket.parent_index is not None
-        shape = (bucket.segments, len(bucket.parent_index) // bucket.segments)
-        key, value = (x.index_select(0, bucket.parent_index) for x in (self.key_TKE, self.value_TKE))
-        return key.view(shape + key.shape[1:]), value.view(shape + value.shape[1:])
-
-
 @dataclass(frozen=True)
 class PackedLayout:
-    """Segments isolated from each other but for their parents. Tokens lie in the order of the buckets."""
+    """Segments isolated from each other but for their parents. Tokens lie in the order of the buckets, roots first."""
 
     buckets: Sequence[Bucket]
+    roots: int
+    """Tokens of root segments: the first ones."""
+    child_index: Tensor | None = None
+    """Places of keys and values for the children: for each its parent's tokens, then its own; None without children."""
 
     def attend(
         self, module: nn.Module, query_BHTE: Tensor, key_BKTE: Tensor, value_BKTE: Tensor, scaling: float
     ) -> Tensor:
-        """The batch is 1: all tokens lie along T. Splitting (not indexing) keeps the backward pass one `cat`."""
+        """The batch is 1: all tokens lie along T. Roots are split off, not indexed: their backward is one `cat`."""
         query, key, value = (x[0].transpose(0, 1) for x in (query_BHTE, key_BKTE, value_BKTE))
-        sizes = [bucket.segments * bucket.own for bucket in self.buckets]
-        parents = Parents(key, value)
+        queries = torch.split(query, [bucket.queries for bucket in self.buckets])
+        pairs = zip(self._by_bucket(key), self._by_bucket(value), strict=True)
         out = [
-            bucket.attend(q, k, v, scaling, parents)
-            for bucket, q, k, v in zip(self.buckets, *(torch.split(x, sizes) for x in (query, key, value)), strict=True)
+            bucket.attend(query_NHE, key_NKE, value_NKE, scaling)
+            for bucket, query_NHE, (key_NKE, value_NKE) in zip(self.buckets, queries, pairs, strict=True)
         ]
         return (out[0] if len(out) == 1 else torch.cat(out))[None]
+
+    def _by_bucket(self, states_TKE: Tensor) -> list[Tensor]:
+        sizes = [bucket.keys for bucket in self.buckets]
+        if self.child_index is None:
+            return list(torch.split(states_TKE, sizes))
+        roots = sum(bucket.parent == 0 for bucket in self.buckets)
+        children = states_TKE.index_select(0, self.child_index)
+        return [*torch.split(states_TKE[: self.roots], sizes[:roots]), *torch.split(children, sizes[roots:])]
 
 
 def _attend(

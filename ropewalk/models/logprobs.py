@@ -68,17 +68,15 @@ def policy_outputs(
     _check_not_banned(ids_N, banned)
     names = sorted(wanted)
 
-    def describe(hidden_ND: Tensor, chunk_ids_N: Tensor) -> tuple[Tensor, ...]:
-        logits = sampling_logits(network.logits(hidden_ND), temperature, banned)
+    def describe(chunk_N: Tensor, chunk_ids_N: Tensor) -> tuple[Tensor, ...]:
+        logits = sampling_logits(network.logits(hidden_TD.index_select(0, chunk_N)), temperature, banned)
         return tuple(chosen_logprobs(logits, chunk_ids_N) if n == "logprobs" else entropies(logits) for n in names)
 
     size = chunk_tokens or max(1, CHUNK_LOGITS // network.vocabulary_size)
     sources, ids = torch.split(batch.source_N, size), torch.split(ids_N, size)
     keep = len(sources) == 1 or not torch.is_grad_enabled()
     parts = [
-        describe(hidden_TD[s], i)
-        if keep
-        else checkpoint(describe, hidden_TD[s], i, use_reentrant=False, preserve_rng_state=False)
+        describe(s, i) if keep else checkpoint(describe, s, i, use_reentrant=False, preserve_rng_state=False)
         for s, i in zip(sources, ids, strict=True)
     ]
     columns = [torch.cat(column) for column in zip(*parts, strict=True)]

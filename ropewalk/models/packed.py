@@ -101,13 +101,15 @@ def _layout(segments_S3: Ints, device: torch.device | str) -> tuple[PackedLayout
     place = np.empty(int(segments_S3[:, 1].max()), np.int64)
     place[order] = np.arange(len(order))
     cuts = np.flatnonzero((np.diff(own[chosen]) != 0) | (np.diff(stem[chosen]) != 0)) + 1
-    buckets = []
+    buckets, gathered = [], []
     for members in np.split(chosen, cuts):
         length, before = int(own[members[0]]), int(stem[members[0]])
         if before == 0:
             buckets.append(Bucket(len(members), length))
             continue
-        index = place[(start[parent[members]][:, None] + np.arange(before)).reshape(-1)]
+        stems, starts = start[parent[members]][:, None], start[members][:, None]
+        gathered.append(place[np.concatenate([stems + np.arange(before), starts + np.arange(length)], 1)].reshape(-1))
         mask = torch.ones(length, before + length, dtype=torch.bool).tril(before)
-        buckets.append(Bucket(len(members), length, torch.from_numpy(index).to(device), mask.to(device)))
-    return PackedLayout(tuple(buckets)), order
+        buckets.append(Bucket(len(members), length, before, mask.to(device)))
+    index = torch.from_numpy(np.concatenate(gathered)).to(device) if gathered else None
+    return PackedLayout(tuple(buckets), int(own[stem == 0].sum()), index), order
