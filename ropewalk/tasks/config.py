@@ -9,6 +9,7 @@ from ropewalk.config.schema import Section
 Share: TypeAlias = Annotated[float, Field(ge=0.0, le=1.0)]
 Count: TypeAlias = Annotated[int, Field(ge=1)]
 AnswerPlace: TypeAlias = Literal["anywhere", "marked"]
+"""`marked`: after `####`, in the last `\\boxed{}`, or after "answer is"; `anywhere`: else the last number, too."""
 
 
 class CityTask(Section):

@@ -14,6 +14,7 @@ import math
 import re
 from collections import deque
 from collections.abc import Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
@@ -21,14 +22,12 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Json, Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Score
-from ropewalk.tasks.task import Scorer
+from ropewalk.tasks.config import AnswerPlace
 
 Gold: TypeAlias = Fraction | frozenset[Fraction] | tuple[Fraction, ...]
 """One number, all of a set in any order, or a tuple in its order."""
 
 Verdict: TypeAlias = Literal["equal", "different", "unparsed"]
-AnswerPlace: TypeAlias = Literal["anywhere", "marked"]
-"""`marked`: after `####`, in the last `\\boxed{}`, or after "answer is"; `anywhere`: else the last number, too."""
 
 MAX_DIGITS = 200
 MAX_EXPONENT = 300
@@ -41,7 +40,8 @@ _ALNUM = r"[^\W_]"
 _JOIN = rf"(?<=[0-9])[.,:'{_SPACES}](?=[0-9])|(?<={_ALNUM})[-+*/^×·](?=[^\W_.])"
 _MORE = r"\\[dt]?frac|\\sqrt|\\pi|\\cdot|\\times|\\pm|\^|\*\*(?=[0-9(])|\((?=[-+0-9])|√|π"
 _TOKEN = re.compile(
-    rf"(?P<inside>(?:\\?sqrt\s*[{{(\[]|√|[\^]\{{?|_\{{|{_ALNUM}\(|[)\]}}][-+*/^×·])\s*)?"
+    # Most positions are ruled out by one look.
+    rf"(?=[^A-Za-z\s]|[A-Za-z]\(|sqrt)(?P<inside>(?:\\?sqrt\s*[{{(\[]|√|[\^]\{{?|_\{{|{_ALNUM}\(|[)\]}}][-+*/^×·])\s*)?"
     rf"(?:(?<!{_ALNUM})(?<![)\]}}])(?P<sign>{_SIGN}))?"
     r"(?:\\?[$€£¥]\s?)?"
     rf"(?P<sign2>{_SIGN})?"
@@ -139,13 +139,14 @@ def _gold_number(value: Json) -> Fraction:
     return number
 
 
-def number_scorer(answer: AnswerPlace = "anywhere") -> Scorer:
+@dataclass(frozen=True)
+class NumberScorer:
     """Scores 1 for the prompt's gold number and 0 for another one or none: not to answer is to be wrong."""
 
-    def correct(prompt: Prompt, sample: Sample) -> Score:
-        return Score(float(compare(sample.text, parse_gold(prompt.gold), answer=answer) == "equal"))
+    answer: AnswerPlace = "anywhere"
 
-    return correct
+    def __call__(self, prompt: Prompt, sample: Sample) -> Score:
+        return Score(float(compare(sample.text, parse_gold(prompt.gold), answer=self.answer) == "equal"))
 
 
 def _plain(text: str) -> str:

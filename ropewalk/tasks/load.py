@@ -1,0 +1,45 @@
+"""From a recipe's task section to the task, by one literal map."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ropewalk.records.errors import InputError
+from ropewalk.tasks.city.task import city_task
+from ropewalk.tasks.config import FileTask, Gsm8kTask, PromptsTask, TaskSection
+from ropewalk.tasks.files import prompts_task, task_from_file
+from ropewalk.tasks.gsm8k import gsm8k_task
+from ropewalk.tasks.sums import sums_task
+from ropewalk.tasks.task import Task
+
+
+def load_task(config: TaskSection, data_path: str | Path | None = None) -> Task:
+    """The task of a section; `data_path` is where its rows are if the section does not say."""
+    return _LOADERS[config.kind](config, data_path)
+
+
+def _gsm8k(config: Gsm8kTask, data_path: str | Path | None) -> Task:
+    return gsm8k_task(config, _path(config, config.path or data_path))
+
+
+def _prompts(config: PromptsTask, data_path: str | Path | None) -> Task:
+    return prompts_task(_path(config, config.path or data_path), config.answer)
+
+
+def _file(config: FileTask, _: str | Path | None) -> Task:
+    return task_from_file(config.path)
+
+
+def _path(config: Gsm8kTask | PromptsTask, path: str | Path | None) -> str | Path:
+    if path is None:
+        raise InputError(f"a task of kind {config.kind!r} reads its rows from a file: set task.path or data.path")
+    return path
+
+
+_LOADERS: Mapping[str, Callable[[Any, str | Path | None], Task]] = {
+    "city": lambda config, _: city_task(config),
+    "gsm8k": _gsm8k,
+    "sums": lambda config, _: sums_task(config),
+    "prompts": _prompts,
+    "file": _file,
+}
