@@ -55,10 +55,10 @@ def load_policy(path: str | Path, *, dtype: Dtype = "float32", device: str = "cp
     Raises `InputError` for a missing folder, pickle weights, custom code, an encoder-decoder, missing or unexpected
     tensors, and an architecture that packed attention cannot carry.
     """
-    folder = _local(path)
+    folder = local_folder(path)
     config, notes = checked_folder(folder)
     causal_lm = _strictly(AutoModelForCausalLM, folder, dtype)
-    tokenizer = _tokenizer(folder)
+    tokenizer = tokenizer_in(folder)
     expected = stock_logits(causal_lm)
     network = Network(causal_lm, POLICY)
     verify(network, expected)
@@ -77,7 +77,7 @@ def load_scorer(path: str | Path, *, dtype: Dtype = "float32", device: str = "cp
 
     Raises `InputError` as `load_policy` does: a head that is missing or extra is an error, never a random start.
     """
-    folder = _local(path)
+    folder = local_folder(path)
     config, notes = checked_folder(folder)
     labels = config.get("num_labels", len(config.get("id2label", {0: "", 1: ""})))
     if labels != 1:
@@ -93,7 +93,7 @@ def load_scorer(path: str | Path, *, dtype: Dtype = "float32", device: str = "cp
     assert network.reward_head is not None
     with torch.no_grad():
         network.reward_head.weight.copy_(score.weight)
-    tokenizer = _tokenizer(folder)
+    tokenizer = tokenizer_in(folder)
     return LoadedModel(
         network=network.to(device),
         tokenizer=tokenizer,
@@ -154,7 +154,7 @@ def unsayable_ids(loaded: LoadedModel) -> tuple[int, ...]:
     return tuple(sorted(silent - set(loaded.eos_ids)))
 
 
-def _local(path: str | Path) -> Path:
+def local_folder(path: str | Path) -> Path:
     """The folder itself, or the snapshot of a hub id: `owner/name` where no local folder `owner` exists."""
     folder = Path(path).expanduser()
     if folder.is_dir():
@@ -216,7 +216,8 @@ def _quietly() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _tokenizer(folder: Path) -> PreTrainedTokenizerFast:
+def tokenizer_in(folder: Path) -> PreTrainedTokenizerFast:
+    """The fast tokenizer of a folder; no code of the folder runs."""
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (ValueError, KeyError, OSError) as error:
