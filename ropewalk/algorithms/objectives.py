@@ -52,9 +52,9 @@ class _Reducer:
     weights_T: Tensor
 
     @staticmethod
-    def of(columns: Columns, reduction: Reduction, unfinished: Unfinished) -> "_Reducer":
-        mask_T = trained_tokens(columns, unfinished)
-        return _Reducer(mask_T, token_weights(reduction, columns["row_T"], mask_T, rows_in(columns)))
+    def of(columns: Columns, reduction: Reduction, unfinished: Unfinished, *, like_T: Tensor) -> "_Reducer":
+        mask_T, rows = trained_tokens(columns, unfinished), rows_in(columns)
+        return _Reducer(mask_T, token_weights(reduction, columns["row_T"], mask_T, rows, dtype=like_T.dtype))
 
     def keep(self, values_T: Tensor) -> Tensor:
         return select(values_T, self.mask_T)
@@ -64,7 +64,7 @@ class _Reducer:
 
 
 def _token_count(columns: Columns, reduction: Reduction, unfinished: Unfinished) -> float:
-    return count(reduction, trained_tokens(columns, unfinished), columns["row_T"], rows_in(columns))
+    return count(reduction, columns["row_T"], trained_tokens(columns, unfinished), rows_in(columns))
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class ActorObjective:
 
     def terms(self, outputs: Outputs, columns: Columns) -> tuple[Terms, Metrics]:
         cfg = self.cfg
-        over = _Reducer.of(columns, cfg.reduction, cfg.unfinished)
+        over = _Reducer.of(columns, cfg.reduction, cfg.unfinished, like_T=outputs["logprobs"])
         logprobs_T = over.keep(outputs["logprobs"])
         policy = clipped_policy_terms(
             logprobs_T,
@@ -124,7 +124,7 @@ class CriticObjective:
         return {"value": _token_count(columns, self.cfg.reduction, self.cfg.unfinished)}
 
     def terms(self, outputs: Outputs, columns: Columns) -> tuple[Terms, Metrics]:
-        over = _Reducer.of(columns, self.cfg.reduction, self.cfg.unfinished)
+        over = _Reducer.of(columns, self.cfg.reduction, self.cfg.unfinished, like_T=outputs["values"])
         values_T, returns_T = over.keep(outputs["values"]), over.keep(columns["returns"])
         value = value_terms(values_T, over.keep(columns["values"]), returns_T, self.cfg.value_clip)
         metrics = value_metrics(value, values_T, returns_T, over.mask_T)
@@ -164,7 +164,7 @@ class SFTObjective:
         return {"nll": _token_count(columns, self.cfg.reduction, KeepUnfinished())}
 
     def terms(self, outputs: Outputs, columns: Columns) -> tuple[Terms, Metrics]:
-        over = _Reducer.of(columns, self.cfg.reduction, KeepUnfinished())
+        over = _Reducer.of(columns, self.cfg.reduction, KeepUnfinished(), like_T=outputs["logprobs"])
         nll_T = nll_terms(over.keep(outputs["logprobs"]))
         return {"nll": over.sum(nll_T)}, means({"nll_per_token": nll_T}, over.mask_T)
 

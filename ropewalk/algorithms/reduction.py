@@ -12,24 +12,25 @@ import torch
 from torch import Tensor
 
 from ropewalk.algorithms.config import Reduction
-from ropewalk.algorithms.masked import per_row
 
 
 def row_tokens(mask_T: Tensor, row_T: Tensor, rows: int) -> Tensor:
-    """Masked tokens of each row, (R,) float."""
-    return per_row(torch.ones_like(row_T, dtype=torch.float32), mask_T, row_T, rows)
+    """Masked tokens of each row, (R,) int."""
+    return torch.bincount(row_T[mask_T], minlength=rows)
 
 
-def token_weights(reduction: Reduction, row_T: Tensor, mask_T: Tensor, rows: int) -> Tensor:
+def token_weights(
+    reduction: Reduction, row_T: Tensor, mask_T: Tensor, rows: int, *, dtype: torch.dtype = torch.float32
+) -> Tensor:
     """w_T, exactly 0 outside the mask. `mask_T` is True only inside rows (`row_T` >= 0)."""
     if reduction.kind != "sequence":
-        return mask_T.float()
-    weights_T = torch.zeros(len(row_T), device=row_T.device)
-    weights_T[mask_T] = 1 / row_tokens(mask_T, row_T, rows)[row_T[mask_T]]
+        return mask_T.to(dtype)
+    weights_T = torch.zeros(len(row_T), dtype=dtype, device=row_T.device)
+    weights_T[mask_T] = 1 / row_tokens(mask_T, row_T, rows).to(dtype)[row_T[mask_T]]
     return weights_T
 
 
-def count(reduction: Reduction, mask_T: Tensor, row_T: Tensor, rows: int) -> float:
+def count(reduction: Reduction, row_T: Tensor, mask_T: Tensor, rows: int) -> float:
     """This part's share of N."""
     if reduction.kind == "token":
         return float(mask_T.sum())
