@@ -27,6 +27,10 @@ _UNSUPPORTED = {
 }
 
 
+class LayoutMissing(InputError):
+    """An attention layer was reached without a layout."""
+
+
 class AttentionLayout(Protocol):
     """Who attends to whom in one forward pass (`H` query heads, `K` key/value heads, `E` width of a head)."""
 
@@ -141,7 +145,7 @@ def _attend(
     """What transformers calls in every attention layer; `settings` are the architecture's own."""
     layout = settings.get(LAYOUT_KEYWORD)
     if layout is None:
-        raise InputError(
+        raise LayoutMissing(
             f"{type(module).__name__} was run without an attention layout: call the model through Network.hidden, "
             "or export it and load the folder with transformers"
         )

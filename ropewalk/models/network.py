@@ -24,6 +24,7 @@ from ropewalk.records.errors import InputError
 Heads: TypeAlias = frozenset[str]
 POLICY: Heads = frozenset({"policy"})
 _HEADS = frozenset({"policy", "value", "reward"})
+_BATCH_BOUND_ROPE = frozenset({"dynamic", "longrope"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +190,12 @@ def _architecture(causal_lm: PreTrainedModel) -> Architecture:
         raise InputError(
             f"{name} has {windows[0] if windows else 'sliding-window'} layers, which packed attention "
             "does not compute: take a model with full attention in every layer"
+        )
+    rope = (getattr(config, "rope_parameters", None) or {}).get("rope_type")
+    if rope in _BATCH_BOUND_ROPE:
+        raise InputError(
+            f"{name} has rotary positions of type {rope!r}, which depend on the longest sequence beside a sequence: "
+            "set another rope_type in its config.json, such as default, linear, yarn or llama3"
         )
     embeddings = causal_lm.get_input_embeddings()
     return Architecture(
