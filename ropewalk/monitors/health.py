@@ -126,7 +126,7 @@ def _kl(history: History, config: Health) -> Diagnosis | None:
         "kl",
         config.kl,
         f"KL to the reference was above {config.kl_above:g} nats per token for {config.window} iterations, "
-        "so the reward is probably being exploited: raise the KL coefficient or lower the learning rate, and read the latest samples",
+        "so the reward is probably being exploited: raise the KL coefficient or lower the learning rate",
     )
 
 

@@ -3,7 +3,6 @@
 A line that was torn by a crash is cut off when the file is opened again, never glued to the next one.
 """
 
-import contextlib
 import json
 import math
 import os
@@ -11,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TypeAlias, cast
 
-from ropewalk.records.errors import InputError, RunStopped
+from ropewalk.records.errors import InputError
+from ropewalk.records.files import append_jsonl, mend_jsonl
 from ropewalk.records.prompt import Json
 
 Row: TypeAlias = dict[str, Json]
@@ -24,31 +24,20 @@ class LineFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        _cut_torn_line(path)
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        if path.exists():
+            if not path.is_file():
+                raise InputError(f"{path} is not a file: move it away or choose another run folder")
+            mend_jsonl(path)
 
     def append(self, record: Mapping[str, Json]) -> None:
-        """Write one line; numbers that are not finite become null.
+        """Write one line whole; numbers that are not finite become null.
 
-        Errors: RunStopped when the disk refuses it, after taking back whatever part was written.
+        Errors: RunStopped when the disk is full; the file is then as long as before.
         """
-        line = (json.dumps(finite(dict(record)), ensure_ascii=False, allow_nan=False) + "\n").encode()
-        size = os.fstat(self._file).st_size
-        written = 0
-        try:
-            while written < len(line):
-                written += os.write(self._file, line[written:])
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._file, size)
-            raise RunStopped(
-                f"{self._path} could not be written ({error.strerror}): make room on the disk, then resume the run"
-            ) from error
+        append_jsonl(self._path, record)
 
     def close(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+        """Nothing is held open; here for symmetry with other files of a run."""
 
 
 def finite(value: Json) -> Json:
@@ -134,23 +123,3 @@ def _last_lines(path: Path, count: int, start: int) -> list[bytes]:
     if position > start:
         lines = lines[1:]
     return lines[-count:] if count else []
-
-
-def _cut_torn_line(path: Path) -> None:
-    if not path.exists():
-        return
-    if not path.is_file():
-        raise InputError(f"{path} is not a file: move it away or choose another run folder")
-    with path.open("rb+") as file:
-        position = file.seek(0, os.SEEK_END)
-        end = position
-        while position > 0:
-            step = min(_BLOCK_BYTES, position)
-            position -= step
-            file.seek(position)
-            found = file.read(step).rfind(b"\n")
-            if found >= 0:
-                position += found + 1
-                break
-        if position != end:
-            file.truncate(position)

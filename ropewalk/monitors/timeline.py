@@ -6,16 +6,17 @@ is never held in memory; what a crash tore is left out when it is read.
 
 import contextlib
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
 from ropewalk.records.errors import InputError, RunStopped
+from ropewalk.records.files import write_atomic
 from ropewalk.records.prompt import Json
 from ropewalk.records.span import Span
 
 _OPEN, _CLOSE = b"[\n", b"\n]\n"
+_HEAD_BYTES = 1 << 16
 
 
 def to_chrome(spans: Iterable[Span]) -> list[Json]:
@@ -87,9 +88,7 @@ class TimelineFile:
         self._empty = not lines
         body = _OPEN + b",\n".join(lines)
         self._end = len(body)
-        fresh = path.with_name(path.name + ".new")
-        fresh.write_bytes(body + _CLOSE)
-        os.replace(fresh, path)
+        write_atomic(path, body + _CLOSE)
         self._file = path.open("rb+", buffering=0)
 
     def append(self, spans: Iterable[Span]) -> None:
@@ -121,9 +120,7 @@ class TimelineFile:
 
 def write_timeline(path: Path, spans: Iterable[Span]) -> None:
     """Write a whole timeline in one step (a predicted one, say)."""
-    fresh = path.with_name(path.name + ".new")
-    fresh.write_bytes(_OPEN + b",\n".join(_encode(event) for event in to_chrome(spans)) + _CLOSE)
-    os.replace(fresh, path)
+    write_atomic(path, _OPEN + b",\n".join(_encode(event) for event in to_chrome(spans)) + _CLOSE)
 
 
 def read_timeline(path: Path) -> tuple[list[Span], bool]:
@@ -132,10 +129,31 @@ def read_timeline(path: Path) -> tuple[list[Span], bool]:
     Understands the bare list of events and the form `{"traceEvents": [...]}`.
     Errors: InputError if the file is missing or no trace.
     """
+    return _parse(path, _read(path, 0))
+
+
+def read_timeline_end(path: Path, limit_bytes: int) -> tuple[list[Span], bool]:
+    """The same for a file of any size: of one above the limit only the end, and the names of lanes at its start."""
+    size = path.stat().st_size if path.is_file() else 0
+    if size <= limit_bytes:
+        return read_timeline(path)
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES).decode("utf-8", "replace")
+    names = "\n".join(line for line in head.splitlines()[:-1] if '"ph": "M"' in line)
+    tail = _read(path, size - limit_bytes).partition("\n")[2]
+    return from_chrome(_before_tear(f"{names}\n{tail}")), False
+
+
+def _read(path: Path, start: int) -> str:
     try:
-        text = path.read_text("utf-8", errors="replace")
+        with path.open("rb") as file:
+            file.seek(start)
+            return file.read().decode("utf-8", "replace")
     except OSError as error:
         raise InputError(f"timeline {path} cannot be read: {error.strerror}") from error
+
+
+def _parse(path: Path, text: str) -> tuple[list[Span], bool]:
     try:
         value = json.loads(text)
     except ValueError:
