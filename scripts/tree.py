@@ -23,7 +23,7 @@ def purpose(path: Path) -> str:
         said = " ".join(line.lstrip("# ") for line in re.match(r"(#.*\n)*", text)[0].splitlines())  # type: ignore[index]
     else:
         said = " ".join((ast.get_docstring(ast.parse(text)) or "").split("\n\n")[0].split())
-    return re.split(r"(?<=[.:;])\s", said, maxsplit=1)[0].rstrip(".:;")
+    return re.split(r"(?<=[.?!])\s(?=[A-Z`])", said, maxsplit=1)[0].rstrip(".")
 
 
 def listed(folder: Path) -> Iterator[Path]:
@@ -48,7 +48,8 @@ def entry(depth: int, name: str, said: str) -> str:
 
 
 def tree() -> str:
-    return "".join(f"{line}\n" for folder in FOLDERS if (ROOT / folder).exists() for line in lines(ROOT / folder))
+    filled = [ROOT / name for name in FOLDERS if any((ROOT / name).rglob("*.py"))]
+    return "".join(f"{line}\n" for folder in filled for line in lines(folder))
 
 
 def refreshed(page: str) -> str:

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
 RECIPES = sorted((ROOT / "ropewalk" / "recipes").glob("*.toml"))
 PATH = re.compile(r"`([\w.]+/[\w./-]*|[\w-]+\.(?:py|md|toml|txt))`")
-MAKE = re.compile(r"\bmake ([a-z][a-z0-9-]*)")
+MAKE = re.compile(r"^`?make ([a-z][a-z0-9-]*)", re.MULTILINE)
 MOST_KEYS = 39
 
 
