@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ropewalk.records.errors import RunStopped
+from ropewalk.records.errors import InputError, RunStopped
 from ropewalk.records.metric import Metric
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Completion, Request, Sample, SamplingRecord, sample_of
@@ -46,13 +46,14 @@ def requests(
 def collect(
     engine: RolloutEngine, asked: Sequence[Request], *, retries: int = 2, most_failed_share: float = 0.5
 ) -> list[Sample]:
-    """One sample per request, in order. Raises `RunStopped` if more than this share still fails after the retries."""
+    """One sample per request, in order. Raises `RunStopped` if more than this share still fails after the retries.
+
+    Interrupted in the middle, it leaves the engine with nothing running.
+    """
     done: dict[tuple[str, int], Completion] = {}
     open_requests = list(asked)
     for _ in range(1 + retries):
-        engine.submit(open_requests)
-        for completion in engine.stream():
-            done[completion.request.group_id, completion.request.index] = completion
+        done |= _completions(engine, open_requests)
         open_requests = [r for r in open_requests if done[r.group_id, r.index].finish == "failed"]
         if not open_requests:
             break
@@ -62,6 +63,20 @@ def collect(
             "then resume"
         )
     return [sample_of(done[request.group_id, request.index]) for request in asked]
+
+
+def _completions(engine: RolloutEngine, asked: Sequence[Request]) -> dict[tuple[str, int], Completion]:
+    engine.submit(asked)
+    whole = False
+    try:
+        done = {(c.request.group_id, c.request.index): c for c in engine.stream()}
+        if not all((request.group_id, request.index) in done for request in asked):
+            raise InputError("the engine is paused, so samples cannot be collected: resume it first")
+        whole = True
+    finally:
+        if not whole:
+            engine.abort()
+    return done
 
 
 def rollout_metrics(samples: Sequence[Sample]) -> dict[str, Metric]:

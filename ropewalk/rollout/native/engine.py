@@ -110,17 +110,20 @@ class NativeEngine:
         self._paused = False
 
     def abort(self) -> None:
-        self._ready.extend(self._completion(ended, "aborted") for ended in self._scheduler.abort())
         self._forget_cache()
         self._paused = False
         if self._watch is not None:
             self._watch.doubt()
+        self._ready.extend(self._completion(ended, "aborted") for ended in self._scheduler.abort())
 
     # --- one step ---
 
     @torch.no_grad()
     def step(self) -> list[Completion]:
-        """One token for every live row; the completions that ended on it. Raises `InputError` for stale weights."""
+        """One token for every live row; the completions that ended on it.
+
+        Raises `InputError` for stale weights. Whatever else goes wrong in the middle aborts all that is running.
+        """
         if self._watch is None:
             raise InputError("the engine has no weights yet: publish them first")
         self._watch.check()
@@ -130,8 +133,8 @@ class NativeEngine:
             done = self._grow(self._watch.version.step) if self._scheduler.live else []
             whole = True
         finally:
-            if not whole:  # rows may be marked ready whose keys were never written
-                self._forget_cache()
+            if not whole:  # some rows may have grown and others not
+                self.abort()
         if self._scheduler.idle:
             self._cache.clear()
         return done

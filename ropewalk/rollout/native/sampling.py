@@ -43,7 +43,7 @@ def inverse_cdf(probs_NV: Tensor, uniforms_N: Tensor) -> Tensor:
     before_N1 = functional.pad(upto_NK, (1, 0)).gather(1, block_N1)
     inside_NB = blocks_NKB.gather(1, block_N1[:, :, None].expand(-1, 1, _CDF_BLOCK))[:, 0].double().cumsum(1)
     inside_N1 = _first_above(inside_NB, target_N1 - before_N1)
-    return (block_N1 * _CDF_BLOCK + inside_N1)[:, 0]
+    return (block_N1 * _CDF_BLOCK + inside_N1)[:, 0].clamp(max=probs_NV.shape[1] - 1)
 
 
 def _first_above(cumulative: Tensor, target: Tensor) -> Tensor:
