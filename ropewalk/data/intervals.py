@@ -16,7 +16,10 @@ Z_95 = 1.959963984540054
 """Two-sided 95 % quantile of the normal distribution."""
 
 # Two-sided 95 % quantiles of Student's t where the expansion below is off by more than 1e-3.
-_SMALL_T = {1: 12.706205, 2: 4.302653, 3: 3.182446, 4: 2.776445}
+_SMALL_T = {1: 12.706205, 2: 4.302653, 3: 3.182446, 4: 2.776445, 5: 2.570582, 6: 2.446912}
+
+_DRAWN_AT_ONCE = 1_000_000
+"""Numbers that the bootstrap holds at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +74,13 @@ def bootstrap_mean(values: Numbers, *, resamples: int = 2000, seed: int = 0) -> 
     """Mean with the percentile interval over `resamples` draws with replacement."""
     numbers = _numbers(values)
     generator = np.random.Generator(np.random.Philox(key=seed))
-    means = np.empty(resamples)
-    for draw in range(resamples):
-        means[draw] = numbers[generator.integers(0, len(numbers), len(numbers))].mean()
+    at_once = max(1, _DRAWN_AT_ONCE // len(numbers))
+    means = np.concatenate(
+        [
+            numbers[generator.integers(0, len(numbers), (min(at_once, resamples - done), len(numbers)))].mean(axis=1)
+            for done in range(0, resamples, at_once)
+        ]
+    )
     low, high = np.quantile(means, (0.025, 0.975))
     return Estimate(float(numbers.mean()), float(low), float(high), len(numbers))
 

@@ -161,7 +161,7 @@ def _collect(path: str | Path, record: Callable[[Mapping[str, Any]], R]) -> tupl
         try:
             made = record(row.fields)
             if made.id in seen:
-                raise RefusedRow("its id or content was there before")
+                raise RefusedRow("its id or content repeats that of an earlier row")
         except RefusedRow as refusal:
             refused.append((row.where, str(refusal)))
             continue
@@ -178,8 +178,8 @@ def _line_rows(file: Path) -> Iterator[Row]:
     try:
         with _open(file) as stream:
             for number, line in enumerate(stream, 1):
-                text = line.removeprefix(_BOM) if number == 1 else line
-                if text.strip():
+                text = (line.removeprefix(_BOM) if number == 1 else line).rstrip()
+                if text:
                     where = f"{file} line {number}"
                     yield _row(where, parse_json(text, where))
     except (OSError, EOFError, zlib.error) as error:
