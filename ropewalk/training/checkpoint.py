@@ -139,16 +139,26 @@ def newest(root: Path) -> Found:
 def mark_best(path: Path, value: float) -> None:
     """Record that this checkpoint is the best so far, by the number `value`; `prune` keeps it."""
     temporary = path.parent / f".{BEST}.{os.getpid()}"
-    temporary.write_text(json.dumps({"checkpoint": path.name, "value": value}))
-    temporary.replace(path.parent / BEST)
+    try:
+        temporary.write_text(json.dumps({"checkpoint": path.name, "value": value}))
+        temporary.replace(path.parent / BEST)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise RunStopped(
+            f"{path.parent / BEST} could not be written ({error.strerror}): make room or mend the folder, then resume"
+        ) from error
 
 
 def best(root: Path) -> tuple[Path, float] | None:
-    """The checkpoint marked as the best, and its number."""
+    """The checkpoint marked as the best, and its number; None if none is marked or it is gone."""
     if not (root / BEST).exists():
         return None
-    marked = json.loads((root / BEST).read_text())
-    return root / str(marked["checkpoint"]), float(marked["value"])
+    try:
+        marked = json.loads((root / BEST).read_text())
+        path, value = root / str(marked["checkpoint"]), float(marked["value"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{root / BEST} is not readable: delete it, the best checkpoint is marked anew") from error
+    return (path, value) if path.is_dir() else None
 
 
 def prune(root: Path, *, keep: int) -> list[Path]:

@@ -138,10 +138,10 @@ def _backward(
     share, places = _share(state, batch)
     counts = objective.counts(columns_of(share, state.device))
     done = _Backward(counts, state.group.sum_counts(counts))
-    if "logprobs" in objective.outputs:
-        done.logprobs_T = np.zeros(batch.tokens, np.float32)
     if done.empty:
         return done
+    if "logprobs" in objective.outputs:
+        done.logprobs_T = np.zeros(batch.tokens, np.float32)
     parts = micro_batches(share, state.token_budget)
     for part_rows in parts:
         part = share if len(parts) == 1 else share.select(part_rows)

@@ -46,7 +46,7 @@ def collectives(group: Group) -> Answer:
 
 
 def train(group: Group, name: str, architecture: str, rows: int | None, budget: int) -> Answer:
-    """Gradients, then one step, then two epochs, over the first `rows` rows of a bed."""
+    """Gradients, one step, two epochs, and an epoch of two minibatches, over the first `rows` rows of a bed."""
     made = bed(name)
     batch = made.batch if rows is None else made.batch.select(range(rows))
     counting = CountingGroup(group)
@@ -54,11 +54,13 @@ def train(group: Group, name: str, architecture: str, rows: int | None, budget: 
     first.group = counting
     found = gradients(first, batch, made.objective, sampling=made.sampling)
     result = optimiser_step(first, batch, made.objective, sampling=made.sampling)
-    later = train_batch(first, batch, made.objective, sampling=made.sampling, epochs=2, minibatches=1, seed=(3,))
+    later = train_batch(first, batch, made.objective, sampling=made.sampling, epochs=2, seed=(3,))
+    dealt = train_batch(first, batch, made.objective, sampling=made.sampling, minibatches=2, seed=(3,))
     return {
         "gradients": {key: gradient.numpy() for key, gradient in found.items()},
         "metrics": dict(result.metrics),
         "later": dict(later),
+        "dealt": dict(dealt),
         "logprobs": result.logprobs_T,
         "weights": {key: p.detach().numpy() for key, p in first.network.named_parameters()},
         "collectives": counting.noted,  # type: ignore[attr-defined]

@@ -22,7 +22,7 @@ def check(answers: list[Answer], alone: Answer) -> None:
         assert_close(tensors(answer["gradients"]), tensors(alone["gradients"]), 1e-6)
         assert answer["empty"] == alone["empty"]
     assert all(np.array_equal(answers[0]["weights"][name], answers[1]["weights"][name]) for name in alone["weights"])
-    for part in ("metrics", "later"):
+    for part in ("metrics", "later", "dealt"):
         merged = merge(answer[part] for answer in answers)
         assert merged.keys() == alone[part].keys()
         for name, metric in merged.items():

@@ -159,7 +159,15 @@ def test_the_newest_and_the_best_are_kept(tmp_path: Path) -> None:
     assert prune(tmp_path, keep=1) == [paths[1], paths[3]]
     with pytest.raises(InputError, match="at least one"):
         prune(tmp_path, keep=0)
-    assert shutil.disk_usage(tmp_path).free > 0
+    shutil.rmtree(paths[4])
+    assert best(tmp_path) is None
+    (tmp_path / "best.json").write_text("{")
+    with pytest.raises(InputError, match=r"best\.json is not readable: delete it"):
+        best(tmp_path)
+    (tmp_path / "best.json").unlink()
+    (tmp_path / "best.json").mkdir()
+    with pytest.raises(RunStopped, match=r"best\.json could not be written"):
+        mark_best(paths[1], 0.5)
 
 
 def test_another_format_is_refused_with_a_sentence(tmp_path: Path) -> None:
@@ -168,3 +176,10 @@ def test_another_format_is_refused_with_a_sentence(tmp_path: Path) -> None:
     (path / "manifest.json").write_text(json.dumps({**manifest, "format": checkpoint.FORMAT + 1}))
     with pytest.raises(InputError, match="of format 2"):
         load(path)
+
+
+def test_a_truly_full_device_is_one_sentence(tmp_path: Path) -> None:
+    """Fault I3 with the kernel's own error, met when buffers are flushed."""
+    with pytest.raises(RunStopped, match="No space left on device"):
+        write(tmp_path, 1, opener=lambda path: Path("/dev/full").open("wb"))
+    assert not list(tmp_path.iterdir())
