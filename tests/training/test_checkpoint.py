@@ -181,5 +181,5 @@ def test_another_format_is_refused_with_a_sentence(tmp_path: Path) -> None:
 def test_a_truly_full_device_is_one_sentence(tmp_path: Path) -> None:
     """Fault I3 with the kernel's own error, met when buffers are flushed."""
     with pytest.raises(RunStopped, match="No space left on device"):
-        write(tmp_path, 1, opener=lambda path: Path("/dev/full").open("wb"))
+        write(tmp_path, 1, opener=lambda path: Path("/dev/full").open("wb"))  # noqa: SIM115
     assert not list(tmp_path.iterdir())
