@@ -133,8 +133,8 @@ def fresh_policy(config: FreshModel, words: Sequence[str], eos: str, pad: str = 
 
 
 def word_tokenizer(words: Sequence[str], eos: str, pad: str) -> PreTrainedTokenizerFast:
-    """One id per word, text split at white space, decoding joins with spaces; id 0 is the padding."""
-    vocabulary = [pad, *words, *([] if eos in words else [eos])]
+    """One id per word, text split at white space, decoding joins with spaces."""
+    vocabulary = [*([] if pad in words else [pad]), *words, *([] if eos in words else [eos])]
     broken = [word for word in vocabulary if not word or re.search(r"\s", word)]
     if broken or len(set(vocabulary)) != len(vocabulary):
         raise InputError(f"a word list needs distinct words without spaces, got {broken or 'a word twice'}")
