@@ -110,14 +110,14 @@ class Task:
         return found
 
     def _check(self, name: str, found: Mapping[str, tuple[Prompt, ...]]) -> None:
-        if not found[name]:
-            raise InputError(f"split {name!r} of task {self.name!r} has no prompts: give at least two prompts")
         seen: set[str] = set()
         for prompts in (*self._splits.values(), *found.values()):
             for prompt in prompts:
                 if prompt.id in seen:
                     raise InputError(f"prompt {prompt.id!r} occurs twice in task {self.name!r}: ids must be unique")
                 seen.add(prompt.id)
+        if not found[name]:
+            raise InputError(f"split {name!r} of task {self.name!r} has no prompts: give at least two prompts")
 
 
 def prompt_id(text: str) -> str:

@@ -37,7 +37,7 @@ _MINUS = "\u2212\uff0d\ufe63"
 _SIGN = f"[-+{_MINUS}]"
 _SPACES = "\u202f\u2009\u00a0"
 _ALNUM = r"[^\W_]"
-_JOIN = rf"(?<=[0-9])[.,:'{_SPACES}](?=[0-9])|(?<={_ALNUM})[-+*/^×·](?=[^\W_.])"
+_JOIN = rf"(?<=[0-9])[.,:'_{_SPACES}](?=[0-9])|(?<={_ALNUM})[-+*/^×·](?=[^\W_.])"
 _MORE = r"\\[dt]?frac|\\sqrt|\\pi|\\cdot|\\times|\\pm|\^|\*\*(?=[0-9(])|\((?=[-+0-9])|√|π"
 _TOKEN = re.compile(
     # Most positions are ruled out by one look.
@@ -45,12 +45,13 @@ _TOKEN = re.compile(
     rf"(?:(?<!{_ALNUM})(?<![)\]}}])(?P<sign>{_SIGN}))?"
     r"(?:\\?[$€£¥]\s?)?"
     rf"(?P<sign2>{_SIGN})?"
-    rf"(?:(?P<frac>\\[dt]?frac)(?:\s*\{{\s*(?P<over>{_SIGN}?[0-9]+)\s*\}}\s*\{{\s*(?P<under>{_SIGN}?[0-9]+)\s*\}})?"
-    rf"|(?<!{_ALNUM})(?<![0-9][.,:'{_SPACES}])(?<!{_ALNUM}[-+*/^×·])"
+    rf"(?:(?P<frac>\\[dt]?frac)(?:\s*\{{\s*(?P<over>{_SIGN}?[0-9]+)\s*\}}\s*\{{\s*(?P<under>{_SIGN}?[0-9]+)\s*\}}|[^\s=]*)"
+    rf"|(?<!{_ALNUM})(?<![0-9][.,:'_{_SPACES}])(?<!{_ALNUM}[-+*/^×·])"
     rf"(?P<run>\.?[0-9](?:{_ALNUM}|{_JOIN})*))"
-    rf"(?P<glued>{_MORE})?"
+    # What is glued to a number is swallowed whole, so that no part of it is read as a number of its own.
+    rf"(?P<glued>(?:{_MORE})[^\s=]*)?"
 )
-_UNITS = "km|kg|cm|mm|g|l|ml|ft|in|lbs?|oz|hours?|hrs?|h|minutes?|mins?|seconds?|s|mph|cents?|am|pm|USD|dollars?"
+_UNITS = "km|kg|cm|mm|g|l|ml|ft|in|lbs?|oz|hours?|hrs?|h|minutes?|mins?|seconds?|mph|cents?|am|pm|USD|dollars?"
 _NUMBER = re.compile(
     rf"(?P<whole>[0-9]{{1,3}}(?P<sep>[,'{_SPACES}])[0-9]{{3}}(?:(?P=sep)[0-9]{{3}})*|[0-9]+)?"
     rf"(?:\.(?P<part>[0-9]+))?(?:[eE](?P<exponent>[-+{_MINUS}]?[0-9]{{1,4}}))?"

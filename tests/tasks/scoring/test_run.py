@@ -1,0 +1,142 @@
+"""Running scorers: every return value has one meaning, everywhere, and a failure is never a score."""
+
+import asyncio
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from ropewalk.records.errors import InputError, RunStopped
+from ropewalk.records.prompt import Prompt
+from ropewalk.records.sample import Sample
+from ropewalk.records.score import Abstain, Failed, Outcome, Score
+from ropewalk.tasks.scoring.run import check_failures, outcome_metrics, score_sample, score_samples
+from ropewalk.tasks.task import Scorer, Task
+from tests.tasks.samples import sample
+from tests.tasks.scoring.graders import ANSWERS, graded
+
+PROMPT = Prompt("p", "say a number")
+
+
+def judged_by(scorer: Scorer, given: Sample | None = None) -> Outcome:
+    task = Task(name="t", prompts=[PROMPT], scorers={"reward": scorer})
+    return score_sample(task, PROMPT, given or sample("7", index=3)).scores["reward"]
+
+
+@pytest.mark.parametrize(
+    ("value", "outcome"),
+    [
+        (None, Abstain()),
+        (Abstain("unsure"), Abstain("unsure")),
+        (Failed("timeout"), Failed("timeout")),
+        (Score(0.5), Score(0.5)),
+        (0.5, Score(0.5)),
+        (-3, Score(-3.0)),
+        (True, Score(1.0)),
+        (False, Score(0.0)),
+        (np.True_, Score(1.0)),
+        (np.float32(0.25), Score(0.25)),
+        (np.int64(2), Score(2.0)),
+    ],
+)
+def test_return_values_have_one_meaning(value: Outcome | float | bool | None, outcome: Outcome) -> None:
+    """Fault E3: None is no opinion, not 0."""
+    assert judged_by(lambda _p, _s: value) == outcome
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *[float("nan"), float("inf"), -float("inf"), np.float64("nan"), 10**400],
+        *[[1.0], [1.0, 0.0], (), np.array([1.0]), np.array(1.0), np.zeros(3)],
+        *["1", b"1", {}, {"reward": 1.0}, 1j, object()],
+    ],
+    ids=repr,
+)
+def test_other_values_name_scorer_and_sample(value: object) -> None:
+    """Fault E3: NaN, infinities, a wrong length or type stop with the scorer's and the sample's name."""
+    with pytest.raises(InputError, match=r"'reward'.*p/3.*return"):
+        judged_by(lambda _p, _s: value)  # type: ignore[arg-type, return-value]
+
+
+def test_a_nan_inside_a_score_names_scorer_and_sample() -> None:
+    """Fault E3."""
+    with pytest.raises(InputError, match=r"'reward' on sample p/3: a score must be a finite number"):
+        judged_by(lambda _p, _s: Score(float("nan")))
+
+
+def test_an_exception_is_a_counted_failure_of_that_sample_alone() -> None:
+    """Fault G12: two finished, one cut off, one that crashes the scorer: the others keep their scores."""
+
+    def brittle(_prompt: Prompt, given: Sample) -> float:
+        return float(given.text)
+
+    task = Task(name="t", prompts=[PROMPT], scorers={"reward": brittle})
+    texts = ["1", "2", "0.5", "none"]
+    samples = [sample(text, index=i, finish="length" if i == 2 else "stop") for i, text in enumerate(texts)]
+    scored = score_samples(task, {"p": PROMPT}, samples, failure_limit=0.5)
+    outcomes = [one.scores["reward"] for one in scored]
+    assert outcomes[:3] == [Score(1), Score(2), Score(0.5)]
+    assert isinstance(outcomes[3], Failed)
+    assert outcomes[3].reason == "crashed"
+    assert "could not convert" in outcomes[3].detail
+    metrics = outcome_metrics([one.scores for one in scored])
+    assert metrics["score/reward"].value == pytest.approx(3.5 / 3)
+    assert metrics["score/reward/failed_crashed"].value == 0.25
+    assert metrics["score/reward/abstained"].value == 0.0
+
+
+def test_a_rollout_that_did_not_end_is_not_shown_to_the_scorer() -> None:
+    """Fault G12: an aborted or failed rollout never gets a number."""
+
+    def never(_prompt: Prompt, _sample: Sample) -> float:
+        raise AssertionError("it was called")
+
+    assert isinstance(judged_by(never, sample("7", finish="aborted")), Abstain)
+    assert judged_by(never, sample("7", finish="failed")) == Failed("crashed", "the rollout failed")
+
+
+def test_a_grader_that_always_raises_stops_the_run_with_its_message() -> None:
+    """Fault G4: failures are counted and, above a rate, stop the run; they are never rewards of 0."""
+
+    def broken(_prompt: Prompt, given: Sample) -> float:
+        raise TimeoutError("signal only works in main thread" if given.index else "other")
+
+    task = Task(name="t", prompts=[PROMPT], scorers={"fine": lambda _p, _s: 1, "math": broken})
+    with pytest.raises(RunStopped, match=r"'math' failed on 4 of 4 .* 3 times .*TimeoutError: signal only works"):
+        score_samples(task, {"p": PROMPT}, [sample("7", index=i) for i in range(4)], failure_limit=0.5)
+
+
+def test_abstentions_do_not_hide_failures() -> None:
+    """Fault G4: the rate is taken over judgements, so a scorer that mostly abstains cannot pass."""
+    rows: list[Outcome] = [Abstain()] * 8 + [Failed("timeout")] * 2 + [Score(1)]
+    samples = [sample("7", index=i).with_scores(reward=outcome) for i, outcome in enumerate(rows)]
+    with pytest.raises(RunStopped, match="2 of 3 samples"):
+        check_failures(samples, 0.5)
+    check_failures(samples, 0.7)
+    check_failures(samples[:8], 0.0)
+
+
+def test_a_sample_of_another_task_is_refused() -> None:
+    task = Task(name="t", prompts=[PROMPT], scorers={"reward": lambda _p, _s: 1})
+    with pytest.raises(InputError, match="q/0 belongs to no prompt of task 't'"):
+        score_samples(task, {"p": PROMPT}, [sample("7", prompt_id="q")])
+
+
+def test_grading_is_the_same_in_thread_task_and_process() -> None:
+    """Fault G4: main thread, worker thread, asyncio task and child process give one result."""
+
+    async def in_task() -> list[float]:
+        async def grade() -> list[float]:
+            return graded()
+
+        return await asyncio.create_task(grade())
+
+    expected = list(ANSWERS.values())
+    assert graded() == expected
+    with ThreadPoolExecutor(1) as threads:
+        assert threads.submit(graded).result() == expected
+    assert asyncio.run(in_task()) == expected
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as processes:
+        assert processes.submit(graded).result() == expected
