@@ -53,6 +53,8 @@ def token_batch(packed: PackedBatch, device: torch.device | str = "cpu") -> Toke
     if packed.tokens == 0:
         raise InputError("a packed batch without tokens cannot be run: drop empty rows before packing")
     layout, order = _layout(packed.segments_S3, device)
+    if len(order) != packed.tokens or packed.tokens != packed.segments_S3[:, 1].max():
+        raise InputError("the segments of a packed batch must cover its tokens exactly once")
     predecessor = packed.predecessor_T
     mask = np.asarray(packed.token_columns.get("policy_mask", np.ones(packed.tokens)), np.bool_) & (predecessor >= 0)
     target = np.flatnonzero(mask)
@@ -96,8 +98,6 @@ def _layout(segments_S3: Ints, device: torch.device | str) -> tuple[PackedLayout
     used = np.flatnonzero(own > 0)
     chosen = used[np.lexsort((used, own[used], stem[used]))]
     order = np.concatenate([np.arange(start[s], start[s] + own[s]) for s in chosen])
-    if len(order) != int(own.sum()) or int(own.sum()) != int(segments_S3[:, 1].max()):
-        raise InputError("the segments of a packed batch must cover its tokens exactly once")
     place = np.empty(int(segments_S3[:, 1].max()), np.int64)
     place[order] = np.arange(len(order))
     cuts = np.flatnonzero((np.diff(own[chosen]) != 0) | (np.diff(stem[chosen]) != 0)) + 1
