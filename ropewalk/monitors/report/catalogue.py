@@ -15,6 +15,8 @@ REWARD, ROPE, LANGUAGE, UPDATES, EVALUATION, OTHER = (
     "Evaluation during training",
     "Other",
 )
+GROUPS = (REWARD, ROPE, LANGUAGE, UPDATES, EVALUATION, OTHER)
+"""In order of the page."""
 NOTES = {
     REWARD: "What the policy is trained on, and what independent scorers say of the same samples.",
     ROPE: "KL is the rope: how far the policy has moved from its reference.",
@@ -67,6 +69,7 @@ _CATALOGUE: tuple[_Line, ...] = (
     ("kl/(?:beta|coefficient)", ROPE, "KL coefficient β", "", "", "How strongly the rope pulls."),
     ("kl/(.+)", ROPE, r"KL: \1", "nats", "", ""),
     ("entropy", LANGUAGE, "Entropy", "nats per token", "", "Of the distribution that was sampled from."),
+    ("length/(mean)", LANGUAGE, "Completion length", "tokens", "length", "Sampled tokens, the end token included."),
     ("length/(.+)", LANGUAGE, "Completion length", "tokens", "length", "Sampled tokens, the end token included."),
     ("distinct", LANGUAGE, "Distinct completions", "share", "", "Different completions among those of an iteration."),
     ("truncated", LANGUAGE, "Truncated", "share", "", "Completions cut off at the length limit."),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from ropewalk.monitors.report.catalogue import NOTES, REWARD, Entry, entry, ordered
+from ropewalk.monitors.report.catalogue import GROUPS, NOTES, REWARD, Entry, entry, ordered
 from ropewalk.monitors.report.read import Run
 from ropewalk.monitors.report.words import plot_text, show
 from ropewalk.records.prompt import Json
@@ -31,7 +31,7 @@ class Chart:
     unit: str = ""
     note: str = ""
     names: tuple[str, ...] = ()
-    size: Literal["small", "normal", "wide"] = "normal"
+    size: Literal["small", "normal", "half", "wide"] = "normal"
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def curves_of_run(run: Run) -> list[Section]:
     pair = score_pair({run.name: run})
     if pair is not None and REWARD in sections:
         sections[REWARD].charts.insert(1, pair)
-    return list(sections.values())
+    return _in_order(sections)
 
 
 def curves_of_runs(runs: Mapping[str, Run]) -> list[Section]:
@@ -82,8 +82,8 @@ def curves_of_runs(runs: Mapping[str, Run]) -> list[Section]:
         curves = run_curves(runs, shown.name)
         section = sections.setdefault(shown.group, Section(shown.group, NOTES[shown.group]))
         titled = shown if not shown.family else _retitled(shown)
-        section.charts.append(_metric_chart(f"m-{shown.name}", [titled], curves, []))
-    return list(sections.values())
+        section.charts.append(_metric_chart(f"m-{shown.name}", [titled], curves, [], legend=False))
+    return _in_order(sections)
 
 
 def run_curves(runs: Mapping[str, Run], name: str, dash: str = "solid", suffix: str = "") -> list[Curve]:
@@ -115,7 +115,7 @@ def score_pair(runs: Mapping[str, Run]) -> Chart | None:
         title="Reward model against truth",
         note="Solid: the true score. Dashed: what the reward model says of the same samples.",
         names=(truth, judge),
-        spec=curve_spec(curves, y_title="score", smooth=True),
+        spec=curve_spec(curves, legend=single),
         summary=summary_of(curves),
         size="normal" if single else "wide",
     )
@@ -141,19 +141,22 @@ def phase(runs: Mapping[str, Run], x_name: str, y_name: str, *, id: str, title: 
         "xaxis": {"title": {"text": _axis(x_entry)}},
         "yaxis": {"title": {"text": _axis(y_entry)}},
         "hovermode": "closest",
+        "showlegend": False,
     }
     ends = "; ".join(f"{c.label} ends at {show(c.x[-1])}, {show(c.y[-1])}" for c in curves)
-    return Chart(id, title, {"data": data, "layout": layout}, f"{ends}.", note=note, names=(x_name, y_name))
+    return Chart(
+        id, title, {"data": data, "layout": layout}, f"{ends}.", note=note, names=(x_name, y_name), size="half"
+    )
 
 
-def curve_spec(curves: Sequence[Curve], *, unit: str = "", y_title: str = "", smooth: bool = False) -> Spec:
-    """Lines over iterations."""
+def curve_spec(curves: Sequence[Curve], *, unit: str = "", legend: bool = True) -> Spec:
+    """Lines over iterations. Without a legend the page's own one tells the runs apart."""
     return {
-        "data": [_line(curve, smooth=smooth) for curve in curves],
+        "data": [_line(curve, smooth=True) for curve in curves],
         "layout": {
             "xaxis": {"title": {"text": "iteration"}},
-            "yaxis": {"title": {"text": plot_text(y_title)}, **_percent(curves, unit)},
-            "showlegend": len(curves) > 1,
+            "yaxis": _y_axis(curves, unit),
+            "showlegend": legend and len(curves) > 1,
             "hovermode": "x unified" if len(curves) > 1 else "closest",
         },
     }
@@ -169,9 +172,11 @@ def summary_of(curves: Sequence[Curve]) -> str:
     return "; ".join(parts) + "."
 
 
-def _metric_chart(id: str, members: Sequence[Entry], curves: list[Curve], band: list[Json]) -> Chart:
+def _metric_chart(
+    id: str, members: Sequence[Entry], curves: list[Curve], band: list[Json], *, legend: bool = True
+) -> Chart:
     first = members[0]
-    spec = curve_spec(curves, unit=first.unit, y_title="" if first.unit == "share" else first.unit, smooth=True)
+    spec = curve_spec(curves, unit=first.unit, legend=legend)
     data = spec["data"]
     if isinstance(data, list):
         spec["data"] = band + data
@@ -217,12 +222,16 @@ def _band(run: Run) -> list[Json]:
     ]
 
 
-def _percent(curves: Sequence[Curve], unit: str) -> Spec:
-    """Percentages on the axis of a share, unless a value says that it is a count."""
+def _y_axis(curves: Sequence[Curve], unit: str) -> Spec:
+    """Percentages for a share (unless a value says that it is a count), a range for a constant."""
     values = [y for curve in curves for y in curve.y]
-    if unit != "share" or not values or min(values) < 0 or max(values) > 1:
+    if not values:
         return {}
-    return {"tickformat": ".0%" if max(values) - min(values) > 0.02 else ".1%", "rangemode": "tozero"}
+    low, high = min(values), max(values)
+    if unit != "share" or low < 0 or high > 1:
+        # A constant has no range of its own, and plotly's default one would swallow a small learning rate.
+        return {"range": [min(0.0, 1.3 * low), max(0.0, 1.3 * low)]} if low == high != 0 else {}
+    return {"tickformat": ".0%" if high - low > 0.02 else ".1%", "rangemode": "tozero"}
 
 
 def _smoothed(values: Sequence[float], window: int = 5) -> list[float]:
@@ -232,6 +241,10 @@ def _smoothed(values: Sequence[float], window: int = 5) -> list[float]:
         sum(values[max(0, k - half) : k + half + 1]) / len(values[max(0, k - half) : k + half + 1])
         for k in range(len(values))
     ]
+
+
+def _in_order(sections: Mapping[str, Section]) -> list[Section]:
+    return [sections[group] for group in GROUPS if group in sections]
 
 
 def _retitled(shown: Entry) -> Entry:

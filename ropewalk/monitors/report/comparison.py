@@ -63,7 +63,7 @@ def write_comparison(
         "timing": timing,
         "differences": tables.recipe_differences(read),
     }
-    charts = hacking.charts + [c for section in sections for c in section.charts] + distributions + timing
+    charts = [c for section in (hacking, *sections, *distributions) for c in section.charts] + timing
     return write_page(path, "comparison.html.jinja", charts, context)
 
 

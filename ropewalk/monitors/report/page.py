@@ -37,5 +37,6 @@ def write_report(run_folder: Path) -> Path:
         "numbers": tables.numbers(run),
         "lineage": tables.lineage(run),
     }
-    charts = [chart for section in sections for chart in section.charts] + distributions + timing
+    charts = [chart for section in sections for chart in section.charts]
+    charts += [chart for section in distributions for chart in section.charts] + timing
     return write_page(run_folder / "report.html", "run.html.jinja", charts, context)

@@ -1,17 +1,18 @@
 """What the policy said: kept samples as the page shows them, before/after pairs, distributions of their scores."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ropewalk.monitors.lines import Row
-from ropewalk.monitors.report.charts import Chart, Spec
+from ropewalk.monitors.report.charts import SLOTS, Chart, Section, Spec
 from ropewalk.monitors.report.read import Run
-from ropewalk.monitors.report.words import cell, clean, number, plot_text, show
+from ropewalk.monitors.report.words import cell, clean, number, show
 from ropewalk.records.prompt import Json
 
 _BROWSER_ROWS = 300
 _BINS = 24
+_FIRST_SCORES = {"truth": 0, "reward_model": 1}
 _WHOLE_NUMBERS = 40
 """Up to this range, whole numbers get a bar each."""
 
@@ -104,64 +105,78 @@ def before_after(run: Run) -> tuple[list[Row], list[Row]]:
     )
 
 
-def distributions(runs: Mapping[str, Run]) -> list[Chart]:
-    """Histograms before and after: of the reward, and of every score, a chart per run and quantity."""
-    names = sorted({n for run in runs.values() for row in run.samples for n in _scores(row)})
-    single = len(runs) == 1
-    charts = []
-    for name in ["", *names]:
-        for slot, (label, run) in enumerate(runs.items()):
-            chart = _distribution(name, label, run, slot=0 if single else slot, single=single)
-            if chart is not None:
-                charts.append(chart)
-    return charts
+def distributions(runs: Mapping[str, Run]) -> list[Section]:
+    """Histograms before and after: a section per quantity (the reward, then every score), a chart per run.
+
+    All charts of a section have the same bins and axes.
+    """
+    names = {name for run in runs.values() for row in run.samples for name in _scores(row)}
+    ordered = sorted(names, key=lambda name: (_FIRST_SCORES.get(name, len(_FIRST_SCORES)), name))
+    sections = [_distribution(name, runs) for name in ["", *ordered]]
+    return [section for section in sections if section.charts]
 
 
-def _distribution(name: str, label: str, run: Run, *, slot: int, single: bool) -> Chart | None:
-    take: Callable[[Row], float | None] = (
-        (lambda row: number(_scores(row).get(name))) if name else (lambda row: number(row.get("reward")))
-    )
-    first, last = before_after(run)
-    before = [value for row in first if (value := take(row)) is not None]
-    after = [value for row in last if (value := take(row)) is not None]
-    if not before or not after:
-        return None
+def _distribution(name: str, runs: Mapping[str, Run]) -> Section:
     what = name.replace("_", " ") if name else "reward"
-    when = _iteration(first[0]), _iteration(last[0])
-    return Chart(
-        id=f"d-{slot}-{name or 'reward'}",
-        title=what.capitalize() if single else f"{label}: {what}",
-        spec=_histogram(before, after, what, slot, when),
-        summary=f"mean {show(_mean(before))} over {len(before)} samples of iteration {when[0]}, "
-        f"{show(_mean(after))} over {len(after)} of iteration {when[1]}.",
-        note=f"Mean {show(_mean(before))} → {show(_mean(after))}.",
-        size="small",
-    )
+    ends = {label: _ends(run, name) for label, run in runs.items()}
+    everything = [value for found in ends.values() if found is not None for value in found.before + found.after]
+    section = Section(what.capitalize(), "")
+    for slot, (label, found) in enumerate(ends.items()):
+        if found is not None:
+            slot = slot if len(runs) > 1 else 0
+            title = clean(label) if len(runs) > 1 else section.title
+            section.charts.append(_histogram(f"d-{slot}-{name or 'reward'}", title, found, slot, _grid(everything)))
+    return section
 
 
-def _histogram(before: list[float], after: list[float], what: str, slot: int, when: tuple[int, int]) -> Spec:
-    low, width, bins = _grid(before + after)
+@dataclass(frozen=True, slots=True)
+class _Ends:
+    """Values of one quantity in the first and in the last iteration that was kept whole."""
+
+    before: list[float]
+    after: list[float]
+    iterations: tuple[int, int]
+
+
+def _ends(run: Run, name: str) -> _Ends | None:
+    def values(rows: Sequence[Row]) -> list[float]:
+        found = [number(_scores(row).get(name) if name else row.get("reward")) for row in rows]
+        return [value for value in found if value is not None]
+
+    first, last = before_after(run)
+    before, after = values(first), values(last)
+    return _Ends(before, after, (_iteration(first[0]), _iteration(last[0]))) if before and after else None
+
+
+def _histogram(id: str, title: str, ends: _Ends, slot: int, grid: tuple[float, float, int]) -> Chart:
+    low, width, bins = grid
     centres: list[Json] = [low + (k + 0.5) * width for k in range(bins)]
     data: list[Json] = []
-    for values, label, meta in (
-        (before, f"iteration {when[0]}", {"slot": slot, "before": True}),
-        (after, f"iteration {when[1]}", {"slot": slot}),
-    ):
+    for values, iteration, before in ((ends.before, ends.iterations[0], True), (ends.after, ends.iterations[1], False)):
         counts = [0] * bins
         for value in values:
             counts[min(int((value - low) / width), bins - 1)] += 1
         shares: list[Json] = [count / len(values) for count in counts]
-        data.append(
-            {"type": "bar", "name": label, "x": centres, "y": shares, "width": width * 0.92, "meta": dict(meta)}
-        )
+        meta: Spec = {"slot": slot % SLOTS, "before": before}
+        trace: Spec = {"type": "bar", "name": f"iteration {iteration}", "x": centres, "y": shares, "meta": meta}
+        data.append({**trace, "width": width * 0.92})
     layout: Spec = {
         "barmode": "overlay",
-        "xaxis": {"title": {"text": plot_text(what)}},
-        "yaxis": {"title": {"text": ""}, "tickformat": ".0%", "rangemode": "tozero"},
+        "xaxis": {"range": [low, low + bins * width]},
+        "yaxis": {"tickformat": ".0%", "rangemode": "tozero"},
         "hovermode": "x unified",
         "showlegend": True,
     }
-    return {"data": data, "layout": layout}
+    first, last = show(_mean(ends.before)), show(_mean(ends.after))
+    return Chart(
+        id=id,
+        title=title,
+        spec={"data": data, "layout": layout},
+        summary=f"mean {first} over {len(ends.before)} samples of iteration {ends.iterations[0]}, "
+        f"{last} over {len(ends.after)} of iteration {ends.iterations[1]}.",
+        note=f"Mean {first} → {last}.",
+        size="small",
+    )
 
 
 def _grid(values: Sequence[float]) -> tuple[float, float, int]:

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from ropewalk.monitors.report.catalogue import is_call_time
 from ropewalk.monitors.report.read import Run
-from ropewalk.monitors.report.verdict import KEY_METRICS, change, state
+from ropewalk.monitors.report.verdict import KEY_METRICS, change
 from ropewalk.monitors.report.words import cell, clean, flat
 from ropewalk.records.prompt import Json
 
@@ -73,15 +73,15 @@ def numbers(run: Run) -> Table:
 
 
 def runs_table(runs: Mapping[str, Run]) -> Table:
-    """One row per run: how it ended and both ends of the key metrics."""
+    """One row per run: both ends of the key metrics."""
     names = [name for name in KEY_METRICS if any(name in run.names for run in runs.values())]
     titles = [found.entry.title for name in names for run in runs.values() if (found := change(run, name))]
     rows = []
     for label, run in runs.items():
         changes = [change(run, name) for name in names]
         ends = [Cell(f"{c.texts[0]} → {c.texts[1]}" if c else "–", "number") for c in changes]
-        rows.append((Cell(clean(label, 120)), *ends, Cell(state(run).text)))
-    return Table("", ("run", *dict.fromkeys(titles), "end"), tuple(rows))
+        rows.append((Cell(clean(label, 120)), *ends))
+    return Table("", ("run", *dict.fromkeys(titles)), tuple(rows))
 
 
 def recipe_differences(runs: Mapping[str, Run]) -> Table:

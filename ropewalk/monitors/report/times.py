@@ -78,7 +78,9 @@ def stacked(run: Run) -> Chart | None:
 def totals(runs: Mapping[str, Run]) -> Chart | None:
     """Seconds of every call over the whole run, one bar per run."""
     times = {label: {t.call: t.seconds for t in call_times(run)} for label, run in runs.items()}
-    calls = sorted({call for found in times.values() for call in found})
+    calls = sorted(
+        {c for found in times.values() for c in found}, key=lambda c: -sum(t.get(c, 0.0) for t in times.values())
+    )
     if not calls:
         return None
     labels: list[Json] = [plot_text(label) for label in reversed(times)]
@@ -96,7 +98,8 @@ def totals(runs: Mapping[str, Run]) -> Chart | None:
     layout: Spec = {
         "barmode": "stack",
         "xaxis": {"title": {"text": "seconds"}},
-        "yaxis": {"automargin": True, "type": "category"},
+        "yaxis": {"automargin": True, "type": "category", "dtick": 1},
+        "legend": {"traceorder": "normal"},
         "hovermode": "closest",
         "showlegend": True,
     }
@@ -139,7 +142,12 @@ def timeline(run: Run) -> Chart | None:
     layout: Spec = {
         "barmode": "overlay",
         "xaxis": {"title": {"text": "seconds since the start"}, "range": [start, end]},
-        "yaxis": {"automargin": True, "type": "category", "categoryarray": [plot_text(lane) for lane in lanes]},
+        "yaxis": {
+            "automargin": True,
+            "type": "category",
+            "dtick": 1,
+            "categoryarray": [plot_text(lane) for lane in lanes],
+        },
         "hovermode": "closest",
         "showlegend": True,
     }

@@ -73,7 +73,7 @@ def state(run: Run) -> Finding:
     if run.seconds is not None:
         length += f" in {duration(run.seconds)}"
     if word == "finished":
-        return Finding("good", f"Finished: {length}." + (f" {reason}" if reason else ""))
+        return Finding("good", f"Finished: {length}" + (f" ({reason})." if reason else "."))
     if word == "stopped":
         return Finding("warn", f"Stopped after {length}" + (f": {reason}" if reason else "."))
     if word == "running":
@@ -83,8 +83,11 @@ def state(run: Run) -> Finding:
 
 def verdict(run: Run) -> list[Finding]:
     """How it ended, what rose and fell, and what looks wrong."""
-    found = [state(run), *_reward(run), *_exploited(run), *_form(run), *_rope(run), *_losses(run), *_ills(run)]
-    return found if run.metrics else found[:1]
+    if not run.metrics:
+        return [state(run)]
+    trust = _exploited(run)
+    deceived = any(finding.tone == "bad" for finding in trust)
+    return [state(run), *_reward(run, deceived), *trust, *_form(run), *_rope(run), *_losses(run), *_ills(run)]
 
 
 def key_changes(run: Run) -> list[Change]:
@@ -111,13 +114,14 @@ KEY_METRICS = (
 )
 
 
-def _reward(run: Run) -> list[Finding]:
+def _reward(run: Run, deceived: bool) -> list[Finding]:
+    """What was trained on; its rise is no merit if the judge behind it is exploited."""
     found = []
     for name in ("reward/mean", *(n for n in run.names if n.startswith("solved/"))):
         moved = change(run, name)
         if moved is not None and len(run.metrics) > 1:
             first, last, _, _ = moved.texts
-            tone: Tone = "plain" if not moved.measured else "good" if moved.direction == "rose" else "bad"
+            tone: Tone = "bad" if moved.direction == "fell" else "good" if moved.measured and not deceived else "plain"
             found.append(Finding(tone, f"{moved.entry.title} {moved.direction}: {first} → {last}."))
     return found
 

@@ -82,7 +82,7 @@ def cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):
-        return clean(value)
+        return clean(value).replace("-", "−")
     if isinstance(value, float):
         return show(value)
     if isinstance(value, list | tuple):

@@ -63,7 +63,8 @@
       margin: { l: 48, r: 10, t: 8, b: 40 },
       bargap: bars ? 0.35 : 0.08,
       hoverlabel: { bgcolor: look.surface, bordercolor: look.strong, font: { family: look.font, color: look.ink } },
-      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: look.ink }, bgcolor: "rgba(0,0,0,0)" },
+      legend: { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { color: look.ink }, bgcolor: "rgba(0,0,0,0)",
+        ...own.legend },
       xaxis: { ...axis, gridcolor: look.line, showgrid: own.hovermode === "closest", nticks: 8, ...own.xaxis },
       yaxis: { ...axis, gridcolor: look.line, zeroline: !bars, zerolinecolor: look.strong, nticks: 6, ...own.yaxis },
     };
@@ -75,8 +76,7 @@
     const look = theme();
     drawn.add(plot);
     Plotly.react(plot, tracesOf(spec, look), layoutOf(spec, look), {
-      displaylogo: false, responsive: true, showSendToCloud: false, plotlyServerURL: "",
-      modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "toImage"],
+      displayModeBar: false, responsive: true, showSendToCloud: false, plotlyServerURL: "",
     });
   };
   const redraw = () => drawn.forEach(draw);
