@@ -20,6 +20,9 @@ GB = 1e9
 USABLE = 0.92
 """Share of a device's memory that a plan may fill."""
 
+CHUNK_LOGITS = 2**25
+"""Logits that exist at once in a forward or train call: log-probs are computed by chunks of tokens."""
+
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
@@ -48,8 +51,6 @@ class Workload:
     """Sequences that one dp shard generates at the same time."""
     sequence_tokens: int
     """Longest sequence, prompt and completion."""
-    logits_chunk_tokens: int = 1024
-    """Tokens whose logits exist at the same time in a forward or train call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +153,10 @@ def activation_bytes(shape: ModelShape, tokens: int, numbers: Numbers, *, recomp
 
 
 def logits_bytes(shape: ModelShape, tokens: int, numbers: Numbers) -> int:
-    """Logits of a chunk, their float32 log-softmax and its gradient; 0 for a scalar head."""
-    if shape.head == "scalar":
+    """Logits of one chunk of the tokens, their float32 form and its gradient; 0 without a vocabulary head."""
+    if not shape.vocabulary_head:
         return 0
-    return tokens * shape.vocabulary * (numbers.activations + 4 + 4)
+    return min(tokens * shape.vocabulary, CHUNK_LOGITS) * (numbers.activations + 4 + 4)
 
 
 def memory_bill(
@@ -229,7 +230,7 @@ def _needs(call: Call, shape: ModelShape, at: CallPlan, workload: Workload, numb
             "KV cache": -(-cache // (min(layout.tp, shape.kv_heads) * layout.pp)),
             "logits": workload.slots * -(-shape.vocabulary // layout.tp) * 4,
         }
-    chunk = logits_bytes(shape, min(tokens, workload.logits_chunk_tokens), numbers)
+    chunk = logits_bytes(shape, tokens, numbers)
     if call.kind == "train":
         kept = activation_bytes(shape, tokens, numbers, recompute=at.recompute)
     else:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any
 
 from ropewalk.records.errors import InputError
 
@@ -45,7 +45,10 @@ class ModelShape:
     ffn: int
     tied: bool
     max_positions: int
-    head: Literal["vocabulary", "scalar"] = "vocabulary"
+    vocabulary_head: bool = True
+    """False for a critic or a reward model of its own."""
+    scalar_heads: int = 0
+    """Value and reward heads: one row of weights each, no bias."""
     traits: Traits = LLAMA
     exact: bool = True
     """False for a family that is not known here: it is counted as if it were a Llama."""
@@ -78,7 +81,7 @@ class ModelShape:
 
     def with_scalar_head(self) -> "ModelShape":
         """The same body with one number per position: a critic or a reward model."""
-        return replace(self, head="scalar")
+        return replace(self, vocabulary_head=False, scalar_heads=1)
 
     @property
     def layer_parameters(self) -> int:
@@ -92,10 +95,9 @@ class ModelShape:
 
     @property
     def head_parameters(self) -> int:
-        """What the head adds to the body: nothing when tied to the embedding."""
-        if self.head == "scalar":
-            return self.width + 1
-        return 0 if self.tied else self.vocabulary * self.width
+        """What the heads add to the body: nothing for one tied to the embedding."""
+        separate = self.vocabulary_head and not self.tied
+        return separate * self.vocabulary * self.width + self.scalar_heads * self.width
 
     @property
     def parameters(self) -> int:

@@ -56,7 +56,7 @@ def columns(
     """Token and row columns in float64. Each row has a prompt, a tool turn in its middle, and shared tokens before."""
     draw = random.Random(seed)
     names = [name for name in (*LIVE, *FROZEN) if old or name != "old_logprobs"]
-    names += rows[0].extra if rows else ()
+    names += rows[0].extra if rows else ("advantages", "returns")
     token: dict[str, list[float]] = {name: [] for name in names}
     mask: list[bool] = []
     row_T: list[int] = []

@@ -1,6 +1,7 @@
 """Every objective against its oracle: value and gradient to 1e-6 in float64, on ragged batches full of garbage."""
 
 import itertools
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 
@@ -130,9 +131,12 @@ def slow_loss(
     return reduce(cfg.reduction.kind, terms, LENGTH)
 
 
+CORNER = math.nan
+
+
 def slow_gradient(loss: Callable[[Live], float], live: Live) -> Live:
-    """Central differences in every live number."""
-    step = 1e-5
+    """Central differences in every live number; NaN at a corner of a clip, where the two sides disagree."""
+    step, middle = 1e-7, loss(live)
     found: Live = {name: [[0.0] * len(row) for row in rows] for name, rows in live.items()}
     for name, rows in live.items():
         for n, row in enumerate(rows):
@@ -140,8 +144,12 @@ def slow_gradient(loss: Callable[[Live], float], live: Live) -> Live:
                 row[t] = here + step
                 above = loss(live)
                 row[t] = here - step
-                found[name][n][t] = (above - loss(live)) / (2 * step)
+                below = loss(live)
                 row[t] = here
+                bend = (above - 2 * middle + below) / step
+                found[name][n][t] = CORNER if abs(bend) > 2e-6 else (above - below) / (2 * step)
+    corners = sum(math.isnan(slope) for rows in found.values() for row in rows for slope in row)
+    assert corners <= 2
     return found
 
 
@@ -159,7 +167,9 @@ def live_outputs(found: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def assert_equal(found: Sequence[Sequence[float]], wanted: Sequence[Sequence[float]], tolerance: float = 1e-6) -> None:
     for ours, theirs in zip(found, wanted, strict=True):
-        assert ours == pytest.approx(theirs, abs=tolerance, rel=1e-6)
+        assert len(ours) == len(theirs)
+        smooth = [(a, b) for a, b in zip(ours, theirs, strict=True) if not math.isnan(b)]
+        assert [a for a, _ in smooth] == pytest.approx([b for _, b in smooth], abs=tolerance, rel=1e-6)
 
 
 def check(cfg: PPO | GRPO, seed: int, *, old: bool) -> None:
@@ -217,12 +227,11 @@ PPO_GRID = [
         value_clip=value_clip,
         entropy_coefficient=entropy,
     )
-    for reduction, kl, unfinished, (gamma, lam), whiten, critic, value_clip, entropy in itertools.product(
+    for reduction, kl, unfinished, (gamma, lam, whiten), critic, value_clip, entropy in itertools.product(
         REDUCTIONS,
         KLS,
         UNFINISHED,
-        ((1.0, 0.95), (0.9, 0.8)),
-        ("none", "tokens"),
+        ((1.0, 0.95, "tokens"), (0.9, 0.8, "none")),
         (None, SharedCritic(coefficient=0.4)),
         (NoValueClip(), ClipValue(range=0.1)),
         (0.0, 0.05),
