@@ -46,14 +46,15 @@ def resolve(
 ) -> SamplingRecord:
     """The resolved record: banned words as ids, joined by all ids that no one can mean to say.
 
-    Those are the padding id, unless it also ends a sequence, and the logits beyond the tokenizer's vocabulary.
+    Those are the padding id and the logits without a token, unless they end a sequence.
     `words` is the tokenizer's vocabulary, `vocabulary_size` the number of logits. Raises `InputError` for a banned
     word that is no token, for one that ends a sequence, and if nothing is left to say.
     """
     banned = {_id_of(word, words) for word in sampling.banned}
-    banned |= set(range(vocabulary_size)) - set(words.values())
-    if pad_id is not None and pad_id not in eos_ids:
-        banned.add(pad_id)
+    silent = set(range(vocabulary_size)) - set(words.values())
+    if pad_id is not None:
+        silent.add(pad_id)
+    banned |= silent - set(eos_ids)
     if set(range(vocabulary_size)) <= banned | set(eos_ids):
         raise InputError("every token but the end is banned: shorten sampling.banned")
     return SamplingRecord(

@@ -51,15 +51,16 @@ def probe(engine: RolloutEngine, network: Network, version: PolicyVersion, sampl
 def _requests(network: Network, sampling: SamplingRecord) -> list[Request]:
     """Prompts of ids spread over the vocabulary; the same in every run."""
     most = getattr(network.config, "max_position_embeddings", None)
+    new_tokens = min(_NEW_TOKENS, sampling.max_new_tokens, _NEW_TOKENS if most is None else most - 1)
     settings = SamplingRecord(
         temperature=sampling.temperature or 1.0,
-        max_new_tokens=min(_NEW_TOKENS, sampling.max_new_tokens),
+        max_new_tokens=new_tokens,
         eos_ids=sampling.eos_ids,
         banned_ids=sampling.banned_ids,
     )
     asked = []
     for index, tokens in enumerate(_PROMPT_TOKENS):
-        if most is not None and tokens + settings.max_new_tokens > most:
+        if most is not None and tokens + new_tokens > most:
             continue
         seed = sample_seed(0, 0, "probe", index)
         ids = np.random.default_rng(index).integers(0, network.vocabulary_size, tokens, np.int64)
