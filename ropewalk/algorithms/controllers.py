@@ -1,5 +1,6 @@
 """Controllers of the KL coefficient: pure functions of a state that is one number and goes into the checkpoint."""
 
+import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -41,7 +42,7 @@ class AdaptiveKL:
     """β ← β · (1 + clip(KL / target − 1, ±0.2) · sequences / horizon).
 
     Ziegler et al. 2019, "Fine-tuning language models from human preferences", section 2.2, with the gain written as
-    sequences / horizon (as TRL does; from memory, unverified).
+    sequences / horizon (as TRL does; from memory, unverified). An iteration without a measured KL (NaN) moves nothing.
     """
 
     coefficient: float
@@ -53,6 +54,8 @@ class AdaptiveKL:
         return KLState(self.coefficient)
 
     def update(self, state: KLState, kl_nats_per_sequence: float, sequences: int) -> KLState:
+        if math.isnan(kl_nats_per_sequence):
+            return state
         error = kl_nats_per_sequence / self.target_nats_per_sequence - 1
         error = min(max(error, -ERROR_LIMIT), ERROR_LIMIT)
         return KLState(state.coefficient * (1 + error * sequences / self.horizon_sequences))

@@ -1,6 +1,7 @@
 """The KL coefficient moves towards its target, from state that is one number."""
 
 import json
+import math
 
 import pytest
 
@@ -17,7 +18,9 @@ def test_a_fixed_coefficient_never_moves() -> None:
     assert fixed.update(fixed.start(), 100.0, 64) == KLState(0.3)
 
 
-@pytest.mark.parametrize(("kl", "wanted"), [(5.0, 0.2), (5.5, 0.21), (50.0, 0.22), (4.5, 0.19), (0.0, 0.18)])
+@pytest.mark.parametrize(
+    ("kl", "wanted"), [(5.0, 0.2), (5.5, 0.21), (50.0, 0.22), (4.5, 0.19), (0.0, 0.18), (math.nan, 0.2)]
+)
 def test_an_adaptive_coefficient_follows_the_clipped_error(kl: float, wanted: float) -> None:
     adaptive = controller(ADAPTIVE)
     assert adaptive.update(adaptive.start(), kl, 50).coefficient == pytest.approx(wanted)
