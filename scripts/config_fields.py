@@ -28,7 +28,7 @@ def main() -> int:
         importlib.import_module(module)
     fields: Counter[str] = Counter()
     for section in set(sections()):
-        fields[section.__module__.split(".")[1]] += len(section.model_fields)
+        fields[section.__module__.split(".")[1]] += len(section.__annotations__)
     print(f"config fields: {fields.total()} ({', '.join(f'{name} {n}' for name, n in sorted(fields.items()))})")
     return 0
 
