@@ -86,7 +86,7 @@ def tiny_llama(
     vocabulary_size: int = 264,
     max_positions: int = 128,
     tied: bool = False,
-    std: float = 0.25,
+    std: float = 0.2,
     heads: frozenset[str] = frozenset({"policy"}),
 ) -> Network:
     """Rotary positions, 4 query heads on 2 key heads, 2 layers of width 32."""
@@ -114,7 +114,7 @@ def tiny_gpt2(
     *,
     vocabulary_size: int = 264,
     max_positions: int = 128,
-    std: float = 0.25,
+    std: float = 0.2,
     heads: frozenset[str] = frozenset({"policy"}),
 ) -> Network:
     """Learned positions, 4 heads, tied head, biases, dropout configured (and never active), 2 layers of width 32."""
