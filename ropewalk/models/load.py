@@ -14,6 +14,7 @@ from typing import Any, Literal
 import torch
 from huggingface_hub import snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OfflineModeIsEnabled
+from safetensors import SafetensorError
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import (
     AutoModelForCausalLM,
@@ -184,11 +185,12 @@ def _strictly(auto: Any, folder: Path, dtype: Dtype) -> Any:
                 trust_remote_code=False,
                 attn_implementation="eager",
                 output_loading_info=True,
+                ignore_mismatched_sizes=True,  # reported below by name instead
             )
-    except (ValueError, KeyError, OSError) as error:
+    except (ValueError, KeyError, OSError, SafetensorError) as error:
         first = str(error).strip().split("\n")[0]
         raise InputError(f"{folder} cannot be loaded as a {auto.__name__.removeprefix('Auto')}: {first}") from error
-    wrong = {kind.split("_")[0]: sorted(map(str, report.get(kind) or ())) for kind in _REPORTED}
+    wrong = {kind.split("_")[0]: sorted(map(_tensor_name, report.get(kind) or ())) for kind in _REPORTED}
     listed = [
         f"{kind} {', '.join(names[:5])}{' and more' * (len(names) > 5)}" for kind, names in wrong.items() if names
     ]
@@ -197,6 +199,10 @@ def _strictly(auto: Any, folder: Path, dtype: Dtype) -> Any:
             f"{folder} does not fit {type(model).__name__} ({'; '.join(listed)}): it is damaged or of another kind"
         )
     return model.eval()
+
+
+def _tensor_name(entry: object) -> str:
+    return str(entry[0] if isinstance(entry, tuple) else entry)
 
 
 _REPORTED = ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")

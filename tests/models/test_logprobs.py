@@ -5,6 +5,7 @@ import math
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from ropewalk.records.errors import InputError
 from tests.fakes import ARCHITECTURES, nudge, tiny_llama
 from tests.models.stock import ROWS, pack
 
+ROOT = Path(__file__).resolve().parents[2]
 BOTH = frozenset({"logprobs", "entropy"})
 
 
@@ -172,9 +174,8 @@ def test_peak_memory_is_that_of_one_chunk() -> None:
     """Fault O1: 16 times the tokens in chunks of 64 add little to the peak; one chunk of all adds its full logits."""
     # Freed tensors must go back to the system at once, or the peak shows the allocator's holes.
     environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "262144"}
-    run = subprocess.run(
-        [sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True, timeout=120, env=environment
-    )
+    command = [sys.executable, "-c", MEMORY]
+    run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120, env=environment, cwd=ROOT)
     first, many, plain_pass = json.loads(run.stdout.splitlines()[-1])
     logits_mib = 1024 * 16384 * 4 / 2**20
     assert many - first < logits_mib / 2
