@@ -18,6 +18,7 @@ from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
 from ropewalk.monitors.report.charts import Chart
+from ropewalk.monitors.report.words import visible
 from ropewalk.records.files import write_atomic
 
 
@@ -36,7 +37,7 @@ def write_page(path: Path, template: str, charts: Iterable[Chart], context: Mapp
             script=Markup(script),
             plotly=Markup(plotly),
             policy=_policy(script, plotly),
-            specs=embedded({chart.id: chart.spec for chart in charts}),
+            specs=embedded({visible(chart.id): chart.spec for chart in charts}),
         )
     )
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,9 +59,15 @@ def _environment() -> Environment:
         loader=PackageLoader("ropewalk.monitors.report"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def _shown(value: object) -> object:
+    """Whatever a template prints, made visible; markup is ours and stays as it is."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 @cache

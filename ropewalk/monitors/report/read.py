@@ -18,7 +18,7 @@ from ropewalk.records.span import Span
 
 _POINTS = 2000
 """At most about this many iterations are drawn."""
-_SAMPLES_FIRST, _SAMPLES_LAST = 1000, 4000
+_SAMPLES_FIRST, _SAMPLES_LAST = 500, 2000
 _TIMELINE_BYTES = 4 << 20
 _TEXT_BYTES = 1 << 20
 

@@ -56,8 +56,13 @@ def clean(text: object, limit: int = _TEXT_LIMIT) -> str:
     Escaping for HTML is the template's, and happens for everything.
     """
     whole = str(text)
-    short = whole[:limit].translate(_CONTROL).encode("utf-8", "replace").decode("utf-8")
+    short = visible(whole[:limit])
     return short if len(whole) <= limit else f"{short}… ({len(whole) - limit:,} more characters)"
+
+
+def visible(text: str) -> str:
+    """The text with control characters as symbols and lone surrogates as question marks."""
+    return text.translate(_CONTROL).encode("utf-8", "replace").decode("utf-8")
 
 
 def plot_text(text: str) -> str:
