@@ -1,0 +1,1 @@
+"""The command line: choose and wire. The only place that sees everything."""

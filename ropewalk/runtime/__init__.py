@@ -1,0 +1,1 @@
+"""Carry out a plan: compose the recipe, place workers, drive the loop, record, recover, evaluate."""

@@ -1,0 +1,145 @@
+"""From a recipe to its parts: call graph, roles, plan. Pure, and without torch: a dry run needs no more."""
+
+from collections.abc import Mapping
+
+from ropewalk.algorithms.methods import grpo, ppo, reward_model, sft
+from ropewalk.models.config import FolderModel, FreshModel
+from ropewalk.plan.execution import CallPlan, ExecutionPlan, default_plan
+from ropewalk.plan.graph import CallGraph
+from ropewalk.plan.layout import Layout
+from ropewalk.records.errors import InputError
+from ropewalk.runtime.recipe import (
+    CriticLearner,
+    GRPORecipe,
+    Learner,
+    OnlineRecipe,
+    PPORecipe,
+    RewardModelRecipe,
+    SFTRecipe,
+    TrainingRecipe,
+)
+from ropewalk.runtime.roles import (
+    FromPolicy,
+    FromRole,
+    FromScorer,
+    FromSizes,
+    Head,
+    ObjectiveSpec,
+    RoleSetup,
+    Setup,
+    Source,
+    Training,
+)
+from ropewalk.runtime.run import model_folder
+from ropewalk.tasks.task import Vocabulary
+
+POLICY: frozenset[Head] = frozenset({"policy"})
+VALUE: frozenset[Head] = frozenset({"value"})
+REWARD: frozenset[Head] = frozenset({"reward"})
+
+
+def graph_of(recipe: TrainingRecipe) -> CallGraph:
+    """The calls of one iteration."""
+    match recipe:
+        case PPORecipe():
+            return ppo.graph(recipe.ppo, learned_reward=recipe.reward_model is not None)
+        case GRPORecipe():
+            return grpo.graph(recipe.grpo, learned_reward=recipe.reward_model is not None)
+        case SFTRecipe():
+            return sft.graph(recipe.sft)
+        case RewardModelRecipe():
+            return reward_model.graph(recipe.pairwise)
+
+
+def formula_of(recipe: TrainingRecipe) -> str:
+    """The objective, filled in."""
+    match recipe:
+        case PPORecipe():
+            return ppo.formula(recipe.ppo)
+        case GRPORecipe():
+            return grpo.formula(recipe.grpo)
+        case SFTRecipe():
+            return sft.formula(recipe.sft)
+        case RewardModelRecipe():
+            return reward_model.formula(recipe.pairwise)
+
+
+def plan_of(recipe: TrainingRecipe, graph: CallGraph) -> ExecutionPlan:
+    """The default plan: every call on all processes, data-parallel."""
+    processes = recipe.hardware.processes
+    layout = Layout(tuple(range(processes)), dp=processes)
+    template = CallPlan(
+        layout,
+        micro_batch_tokens=recipe.hardware.micro_batch_tokens,
+        recompute=recipe.precision.activation_checkpointing,
+    )
+    return default_plan(graph, template)
+
+
+def start_source(recipe: TrainingRecipe, vocabulary: Vocabulary | None) -> Source:
+    """Where the run's first weights come from."""
+    if recipe.start_from is not None:
+        return FromPolicy(str(model_folder(recipe.start_from)))
+    match recipe.model:
+        case FolderModel(path=path, dtype=dtype):
+            return FromPolicy(str(model_folder(path)), dtype)
+        case FreshModel():
+            if vocabulary is None:
+                raise InputError("a fresh model needs a word list: use data.kind = 'city' or plain-text documents")
+            return FromSizes(recipe.model, vocabulary, recipe.seed)
+    raise AssertionError("the schema asks for one of model and start_from")
+
+
+def setup_of(recipe: TrainingRecipe, plan: ExecutionPlan, *, steps: int, vocabulary: Vocabulary | None = None) -> Setup:
+    """Every role of the run. `steps` is the number of optimiser steps, from the run's one `StepPlan`."""
+    call_plan = next(iter(plan.calls.values()))
+    if isinstance(recipe, PPORecipe | GRPORecipe):
+        roles, engine = _online_roles(recipe, steps), recipe.engine
+    else:
+        roles, engine = _supervised_roles(recipe, steps, vocabulary), None
+    return Setup(
+        roles=roles,
+        seed=recipe.seed,
+        device=recipe.hardware.device,
+        threads=recipe.hardware.threads,
+        processes=call_plan.layout.dp,
+        precision=recipe.precision,
+        micro_batch_tokens=call_plan.micro_batch_tokens,
+        engine=engine,
+    )
+
+
+def _training(spec: ObjectiveSpec, learner: Learner, steps: int, *, epochs: int = 1, minibatches: int = 1) -> Training:
+    return Training(spec, learner.optimizer, learner.schedule, steps, epochs, minibatches)
+
+
+def _supervised_roles(
+    recipe: SFTRecipe | RewardModelRecipe, steps: int, vocabulary: Vocabulary | None
+) -> Mapping[str, RoleSetup]:
+    source = start_source(recipe, vocabulary)
+    if isinstance(recipe, SFTRecipe):
+        return {"actor": RoleSetup(source, POLICY, _training(ObjectiveSpec("sft", recipe.sft), recipe.actor, steps))}
+    spec = ObjectiveSpec("pairwise", recipe.pairwise)
+    return {"reward": RoleSetup(source, REWARD, _training(spec, recipe.actor, steps))}
+
+
+def _online_roles(recipe: OnlineRecipe, steps: int) -> Mapping[str, RoleSetup]:
+    method = recipe.ppo if isinstance(recipe, PPORecipe) else recipe.grpo
+    shared = isinstance(recipe, PPORecipe) and recipe.ppo.critic.kind == "shared"
+    spec = ObjectiveSpec("joint" if shared else "actor", method)
+    training = _training(spec, recipe.actor, steps, epochs=method.epochs, minibatches=method.minibatches)
+    heads = POLICY | VALUE if shared else POLICY
+    roles = {"actor": RoleSetup(start_source(recipe, None), heads, training)}
+    if method.kl.place != "none":
+        other = recipe.reference
+        source: Source = FromPolicy(str(model_folder(other.path))) if other else FromRole("actor")
+        roles["reference"] = RoleSetup(source, POLICY)
+    if recipe.reward_model is not None:
+        roles["reward"] = RoleSetup(FromScorer(str(model_folder(recipe.reward_model))), REWARD)
+    if isinstance(recipe, PPORecipe) and not shared:
+        critic = recipe.critic or CriticLearner()
+        source = FromRole("reward" if critic.start == "reward_model" else "actor")
+        spec = ObjectiveSpec("critic", method)
+        training = _training(spec, critic, steps, epochs=method.epochs, minibatches=method.minibatches)
+        roles["critic"] = RoleSetup(source, VALUE, training)
+    return roles

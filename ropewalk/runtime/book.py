@@ -1,0 +1,199 @@
+"""The run's book: metrics, samples, timeline, checkpoints, and the rules that end a run.
+
+It reads what the loop did and writes it down; training never depends on it. Invariant: lines of iterations after
+the newest checkpoint are dropped on resume, so every file tells the same story.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from ropewalk.monitors.config import Health, Record
+from ropewalk.monitors.health import Values, diagnose, extend
+from ropewalk.monitors.lines import LineFile
+from ropewalk.monitors.samples import choose, sample_record
+from ropewalk.monitors.sinks.open import open_sinks
+from ropewalk.monitors.sinks.sink import Sink
+from ropewalk.monitors.timeline import TimelineFile
+from ropewalk.records.files import rollout_file, write_samples
+from ropewalk.records.metric import Metric
+from ropewalk.records.packed import PackedBatch
+from ropewalk.records.span import Span
+from ropewalk.runtime.clock import Stopwatch
+from ropewalk.runtime.config import Checkpoints
+from ropewalk.runtime.crew import Crew
+from ropewalk.runtime.loop import Credited
+from ropewalk.runtime.names import shown
+from ropewalk.runtime.progress import Progress
+from ropewalk.runtime.recovery import save_checkpoint
+from ropewalk.runtime.run import Run
+from ropewalk.runtime.state import RunState
+
+Evaluate = Callable[[int], Mapping[str, Metric]]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When the run ends."""
+
+    iterations: int
+    minutes: float | None = None
+    reward: float | None = None
+    kl: float | None = None
+
+
+class RunBook:
+    """Writes one run's folder."""
+
+    def __init__(
+        self,
+        run: Run,
+        crew: Crew,
+        *,
+        record: Record,
+        health: Health,
+        checkpoints: Checkpoints,
+        limits: Limits,
+        best_by: str,
+    ) -> None:
+        self.run, self.crew = run, crew
+        self.recording, self.health, self.checkpoints, self.limits = record, health, checkpoints, limits
+        self.best_by = checkpoints.best_by if checkpoints.best_by != "auto" else best_by
+        self.sinks: list[Sink] = open_sinks(record.sinks, run.folder)
+        self.samples = LineFile(run.samples_file)
+        self.timeline = TimelineFile(run.timeline_file)
+        self.history: tuple[Values, ...] = ()
+        self.warned: set[str] = set()
+        self.latest: Mapping[str, float] = {}
+        self.interrupted: str | None = None
+        self.progress: Progress | None = None
+        self.evaluate: Evaluate | None = None
+        self.evaluate_every = 0
+        self.exported_role = "actor"
+        self.dead: str | None = None
+        self.previous_seconds = 0.0
+
+    def record(self, credited: Credited, metrics: Mapping[str, Metric], watch: Stopwatch) -> RunState:
+        """Write an iteration; the state with its best value brought up to date."""
+        state = credited.state
+        spans = watch.take()
+        public = {**shown(metrics), **_seconds(spans)}
+        took = state.seconds - self.previous_seconds
+        public["tokens_per_second"] = Metric.mean(credited.experience.batch.tokens, took)
+        self.previous_seconds = state.seconds
+        if self.evaluate is not None and self.evaluate_every and state.iteration % self.evaluate_every == 0:
+            with watch.span("evaluate"):
+                public |= self.evaluate(state.iteration)
+        step = int(self.crew.call("steps", role=self.exported_role).result())
+        for sink in self.sinks:
+            sink.write(step, public, iteration=state.iteration, time_seconds=state.seconds)
+        self.timeline.append(spans)
+        self.latest = {name: metric.value for name, metric in public.items()}
+        self._write_samples(credited)
+        self._look_after(public)
+        if self.progress is not None:
+            self.progress.advance(state.iteration, self._note())
+        return self._with_best(state)
+
+    def save(self, state: RunState, *, last: bool) -> None:
+        """Save when one is due: every n iterations, at the end, and when interrupted."""
+        best = state.best_iteration == state.iteration and state.iteration % self.checkpoints.every == 0
+        if not last and state.iteration % self.checkpoints.every:
+            return
+        save_checkpoint(self.run, self.crew, state, keep=self.checkpoints.keep)
+        if best or (last and state.best_iteration == state.iteration):
+            self.crew.call("export", role=self.exported_role, folder=self.run.best).result()
+
+    def stop_reason(self, state: RunState) -> str | None:
+        """Why the run ends now, or None."""
+        limits, latest = self.limits, self.latest
+        if state.iteration >= limits.iterations:
+            return f"all {limits.iterations} iterations are done"
+        if self.interrupted is not None:
+            return self.interrupted
+        if self.dead is not None:
+            return self.dead
+        if limits.minutes is not None and state.seconds >= 60 * limits.minutes:
+            return f"{limits.minutes:g} minutes are over"
+        if limits.reward is not None and latest.get("reward/mean", -math.inf) >= limits.reward:
+            return f"the mean reward reached {limits.reward:g}"
+        if limits.kl is not None and latest.get("kl/sequence", -math.inf) > limits.kl:
+            return f"the KL to the reference exceeded {limits.kl:g} nats per sequence"
+        return None
+
+    def close(self) -> None:
+        for sink in self.sinks:
+            sink.close()
+        self.samples.close()
+        self.timeline.close()
+
+    # -- parts -------------------------------------------------------------------------------------------------
+
+    def _note(self) -> str:
+        wanted = ("reward/mean", "kl/token", "loss/nll", "pairs/accuracy", "loss/pairs")
+        return "  ".join(f"{name} {self.latest[name]:.3f}" for name in wanted if name in self.latest)
+
+    def _with_best(self, state: RunState) -> RunState:
+        value = self.latest.get(self.best_by.removeprefix("-"))
+        due = state.iteration % self.checkpoints.every == 0 or self.stop_reason(state) is not None
+        if value is None or not due or not math.isfinite(value):
+            return state
+        value = -value if self.best_by.startswith("-") else value
+        if state.best_value is not None and value <= state.best_value:
+            return state
+        return replace(state, best_value=value, best_iteration=state.iteration)
+
+    def _look_after(self, public: Mapping[str, Metric]) -> None:
+        self.history = extend(self.history, {name: metric.value for name, metric in public.items()}, self.health)
+        diagnosis = diagnose(self.history, self.health)
+        if diagnosis is None:
+            return
+        if diagnosis.action == "stop":
+            self.dead = diagnosis.message
+        elif diagnosis.rule not in self.warned and self.progress is not None:
+            self.warned.add(diagnosis.rule)
+            self.progress.say(f"warning: {diagnosis.message}")
+
+    def _write_samples(self, credited: Credited) -> None:
+        experience, iteration = credited.experience, credited.state.iteration
+        if not experience.samples:
+            return
+        if self.recording.rollouts:
+            self.run.rollouts.mkdir(exist_ok=True)
+            write_samples(rollout_file(self.run.rollouts, iteration), experience.samples)
+        rewards = [r.get("reward") for r in credited.records]
+        numbers = [float(r) if isinstance(r, int | float) else None for r in rewards]
+        last = self.stop_reason(credited.state) is not None
+        kl_R = _kl_per_row(experience.batch)
+        for index, kept in choose(numbers, iteration, self.recording, last=last).items():
+            sample = experience.samples[index]
+            line = sample_record(
+                sample,
+                iteration=iteration,
+                kept=kept,
+                prompt=experience.prompts[sample.prompt_id].dialogue,
+                reward=numbers[index],
+                kl=None if kl_R is None else float(kl_R[index]),
+            )
+            self.samples.append({**line, "components": credited.records[index].get("components")})
+
+
+def _kl_per_row(batch: PackedBatch) -> npt.NDArray[np.float64] | None:
+    """Nats per row between the policy that sampled and the reference, where there is one."""
+    columns = batch.token_columns
+    if "reference_logprobs" not in columns:
+        return None
+    trained = columns["policy_mask"].astype(bool) & (batch.row_T >= 0)
+    gap = columns["rollout_logprobs"][trained].astype(float) - columns["reference_logprobs"][trained].astype(float)
+    return np.bincount(batch.row_T[trained], weights=gap, minlength=batch.rows).astype(np.float64)
+
+
+def _seconds(spans: Sequence[Span]) -> dict[str, Metric]:
+    """Seconds of each call."""
+    total: dict[str, float] = {}
+    for span in spans:
+        total[span.name] = total.get(span.name, 0.0) + span.end_seconds - span.start_seconds
+    return {f"time/{name}_seconds": Metric.mean(seconds, 1) for name, seconds in total.items()}

@@ -1,0 +1,135 @@
+"""Recipe sections that the runtime itself reads."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from ropewalk.config.schema import Section
+from ropewalk.tasks.config import CityCorpus, CityTask, FileTask, Gsm8kTask, PromptsTask, SumsTask
+
+
+class Stop(Section):
+    """When a run ends; the first rule that holds."""
+
+    iterations: int = Field(default=60, ge=1)
+    """Iterations at most; the learning-rate schedule runs over exactly these."""
+    minutes: float | None = Field(default=None, gt=0)
+    """Wall-clock minutes of training, counted over resumes."""
+    reward: float | None = None
+    """End once the mean reward of an iteration reaches this."""
+    kl: float | None = Field(default=None, gt=0)
+    """End once the mean KL per sequence to the reference exceeds this many nats."""
+
+
+class Checkpoints(Section):
+    """When the complete state is saved, and which saves are kept."""
+
+    every: int = Field(default=20, ge=1)
+    """Iterations between saves; the last iteration is always saved."""
+    keep: int = Field(default=1, ge=1)
+    """Newest saves to keep; the best is kept besides."""
+    best_by: str = "auto"
+    """Metric whose highest value makes a save the best; `auto` is the method's own."""
+
+
+class Hardware(Section):
+    """Where and how wide the work runs."""
+
+    device: str = "auto"
+    """`auto`, `cpu`, `cuda`, `cuda:1`, `mps`: anything torch names."""
+    processes: int = Field(default=1, ge=1)
+    """Data-parallel processes on this machine."""
+    threads: int | Literal["auto"] = "auto"
+    """CPU threads of each process; `auto` is one for small models, else the cores shared out."""
+    micro_batch_tokens: int = Field(default=8192, ge=1)
+    """Token budget of one micro-batch; smaller needs less memory and gives the same gradient."""
+
+
+class NoEvaluation(Section):
+    """Evaluate only when asked by `ropewalk eval`."""
+
+    kind: Literal["off"] = "off"
+
+
+class PeriodicEvaluation(Section):
+    """Evaluate on held-out rows inside training."""
+
+    kind: Literal["every"] = "every"
+    iterations: int = Field(default=10, ge=1)
+    """Iterations between evaluations."""
+    prompts: int = Field(default=64, ge=1)
+    """Held-out prompts (or rows) each time."""
+    samples: int = Field(default=1, ge=1)
+    """Samples per prompt."""
+
+
+Evaluation = Annotated[NoEvaluation | PeriodicEvaluation, Field(discriminator="kind")]
+
+
+class Rollouts(Section):
+    """How much experience an iteration gathers."""
+
+    prompts: int = Field(default=16, ge=1)
+    """Prompts of an iteration."""
+    group_size: int = Field(default=1, ge=1)
+    """Samples of each prompt."""
+    share_prompts: bool = False
+    """Store the prompt of a group once in training batches (same gradient, fewer tokens)."""
+
+
+class Documents(Section):
+    """Plain text: every token after a document's first is a target."""
+
+    kind: Literal["documents"]
+    path: str
+    """JSONL or JSON with a text field, plain or .gz."""
+    max_tokens: int = Field(default=1024, ge=2)
+    """Longer rows are refused and counted."""
+    limit: int | None = Field(default=None, ge=1)
+    """Use only the first rows."""
+
+
+class Demonstrations(Section):
+    """Dialogues with the completion to imitate: only the completion's tokens are targets."""
+
+    kind: Literal["demonstrations"]
+    path: str
+    """JSONL or JSON in one of the common shapes, plain or .gz; of preference pairs the chosen side is taken."""
+    max_tokens: int = Field(default=1024, ge=2)
+    """Longer rows are refused and counted."""
+    limit: int | None = Field(default=None, ge=1)
+    """Use only the first rows."""
+
+
+TextRows = Annotated[Documents | Demonstrations | CityCorpus, Field(discriminator="kind")]
+
+
+class PairFile(Section):
+    """Preference pairs."""
+
+    path: str
+    """JSONL or JSON in one of the common shapes, plain or .gz."""
+    max_tokens: int = Field(default=1024, ge=2)
+    """Pairs with a longer side are refused and counted."""
+    held_out: float = Field(default=0.1, ge=0, lt=1)
+    """Share of the pairs kept for evaluation, chosen by a hash of each pair's id."""
+    limit: int | None = Field(default=None, ge=1)
+    """Use only the first pairs."""
+
+
+class PromptData(Section):
+    """The file a task reads its prompts from."""
+
+    path: str
+    """JSONL or JSON, plain or .gz."""
+
+
+class GivenTask(Section):
+    """A Task object handed to `ropewalk.train`; such a run is resumed from Python too."""
+
+    kind: Literal["given"]
+
+
+TaskConfig = Annotated[
+    CityTask | Gsm8kTask | SumsTask | PromptsTask | FileTask | GivenTask, Field(discriminator="kind")
+]

@@ -1,0 +1,1 @@
+"""Before against after on held-out prompts: same prompts, same seeds."""

@@ -1,0 +1,152 @@
+"""Where an iteration's batch comes from: fresh rollouts, recorded rollouts, or rows of a data set.
+
+Every source obeys one protocol, so the loop is the same for PPO, GRPO, replay, SFT and reward models. A source is
+a pure function of (iteration, ledger state): asked again after a resume it gives the same batch.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from ropewalk.data.ledger import DataLedger
+from ropewalk.records.errors import InputError
+from ropewalk.records.files import read_samples, rollout_file
+from ropewalk.records.packed import PackedBatch
+from ropewalk.records.prompt import Json, Prompt
+from ropewalk.records.sample import Sample, SamplingRecord
+from ropewalk.rollout.episode import requests
+from ropewalk.runtime.crew import Crew
+from ropewalk.tasks.scoring.run import score_samples
+from ropewalk.tasks.task import Task
+from ropewalk.training.packing import Row, pack_pairs, pack_rows, pack_samples, sampling_of
+
+
+@dataclass(frozen=True, slots=True)
+class Experience:
+    """What one iteration trains on."""
+
+    batch: PackedBatch
+    samples: Sequence[Sample] = ()
+    prompts: Mapping[str, Prompt] = field(default_factory=dict)
+    sampling: SamplingRecord | None = None
+    """The record the samples were drawn under; None for supervised rows."""
+
+
+class Source(Protocol):
+    """Gives iteration `iteration` its experience and the ledger's next state."""
+
+    def gather(self, iteration: int, ledger: Mapping[str, Json]) -> tuple[Experience, Mapping[str, Json]]:
+        """The batch of this iteration; the state to hand in next time."""
+
+
+def place_of(start: DataLedger, ledger: Mapping[str, Json]) -> DataLedger:
+    """Where the run stands in its data: the saved place, refused if the data are others than at the start."""
+    return DataLedger.resume(ledger, start.fingerprint) if ledger else start
+
+
+@dataclass(frozen=True, slots=True)
+class TokenisedPrompts:
+    """A task's prompts with the ids the policy reads."""
+
+    prompts: Sequence[Prompt]
+    ids: Sequence[np.ndarray]
+
+    def __len__(self) -> int:
+        return len(self.prompts)
+
+
+@dataclass(frozen=True, slots=True)
+class FreshRollouts:
+    """Prompts from the ledger, samples from the engine, scores from the task."""
+
+    crew: Crew
+    task: Task
+    prompts: TokenisedPrompts
+    start: DataLedger
+    per_iteration: int
+    group_size: int
+    share_prompts: bool
+    sampling: SamplingRecord
+    seed: int
+
+    def gather(self, iteration: int, ledger: Mapping[str, Json]) -> tuple[Experience, Mapping[str, Json]]:
+        place = place_of(self.start, ledger)
+        chosen, place = place.next(self.per_iteration)
+        return self.experience(iteration, [int(i) for i in chosen]), place.state()
+
+    def experience(self, iteration: int, chosen: Sequence[int]) -> Experience:
+        """Generate and score for these prompts."""
+        pairs = [(self.prompts.prompts[i], self.prompts.ids[i]) for i in chosen]
+        asked = requests(
+            pairs, group_size=self.group_size, sampling=self.sampling, run_seed=self.seed, iteration=iteration
+        )
+        samples = self.crew.call("generate", requests=asked).result()
+        return scored_experience(self.task, [p for p, _ in pairs], samples, share_prompts=self.share_prompts)
+
+
+def scored_experience(
+    task: Task, prompts: Sequence[Prompt], samples: Sequence[Sample], *, share_prompts: bool
+) -> Experience:
+    """Score samples by the task's own scorers and pack them."""
+    by_id = {prompt.id: prompt for prompt in prompts}
+    scored = score_samples(task, by_id, samples)
+    batch = pack_samples(scored, share_prompts=share_prompts)
+    finished = np.array([sample.finish == "stop" for sample in scored])
+    batch = batch.with_columns(rows={"finished": finished})
+    return Experience(batch, scored, by_id, sampling_of(scored))
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRollouts:
+    """Rollouts of an earlier run, scored as they were: training without an engine."""
+
+    folder: Path
+    prompts: Mapping[str, Prompt]
+    share_prompts: bool
+
+    def gather(self, iteration: int, ledger: Mapping[str, Json]) -> tuple[Experience, Mapping[str, Json]]:
+        path = rollout_file(self.folder, iteration)
+        if not path.exists():
+            raise InputError(
+                f"{path} is not there: the run recorded no rollouts of iteration {iteration}; "
+                "record them with record.rollouts = true"
+            )
+        samples = read_samples(path)
+        batch = pack_samples(samples, share_prompts=self.share_prompts)
+        batch = batch.with_columns(rows={"finished": np.array([s.finish == "stop" for s in samples])})
+        return Experience(batch, samples, self.prompts, sampling_of(samples)), ledger
+
+
+@dataclass(frozen=True, slots=True)
+class SupervisedRows:
+    """Tokenised demonstrations or documents, taken exactly once an epoch in an order drawn from the seed."""
+
+    rows: Sequence[Row]
+    start: DataLedger
+    per_iteration: int
+    epochs: int
+
+    def gather(self, iteration: int, ledger: Mapping[str, Json]) -> tuple[Experience, Mapping[str, Json]]:
+        place = place_of(self.start, ledger)
+        left = self.epochs * place.size - place.consumed
+        chosen, place = place.next(min(self.per_iteration, left))
+        return Experience(pack_rows([self.rows[int(i)] for i in chosen])), place.state()
+
+
+@dataclass(frozen=True, slots=True)
+class PairRows:
+    """Tokenised preference pairs, likewise."""
+
+    pairs: Sequence[tuple[Row, Row]]
+    start: DataLedger
+    per_iteration: int
+    epochs: int
+
+    def gather(self, iteration: int, ledger: Mapping[str, Json]) -> tuple[Experience, Mapping[str, Json]]:
+        place = place_of(self.start, ledger)
+        left = self.epochs * place.size - place.consumed
+        chosen, place = place.next(min(self.per_iteration, left))
+        return Experience(pack_pairs([self.pairs[int(i)] for i in chosen])), place.state()

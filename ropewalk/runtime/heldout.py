@@ -1,0 +1,62 @@
+"""Evaluation inside training: the weights as they are, on held-out rows, always the same ones with the same seeds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ropewalk.records.metric import Metric
+from ropewalk.records.sample import SamplingRecord
+from ropewalk.rollout.episode import requests
+from ropewalk.runtime.crew import Crew
+from ropewalk.runtime.experience import TokenisedPrompts
+from ropewalk.runtime.prepare import Pairs
+from ropewalk.tasks.scoring.run import outcome_metrics, score_samples
+from ropewalk.tasks.task import Task
+from ropewalk.training.packing import pack_pairs
+
+EVALUATION = -2
+"""The iteration number that evaluation seeds are drawn with: no training iteration has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutPrompts:
+    """Scores of the policy on held-out prompts."""
+
+    crew: Crew
+    task: Task
+    prompts: TokenisedPrompts
+    sampling: SamplingRecord
+    samples: int
+    seed: int
+
+    def __call__(self, iteration: int) -> Mapping[str, Metric]:
+        pairs = list(zip(self.prompts.prompts, self.prompts.ids, strict=True))
+        asked = requests(
+            pairs, group_size=self.samples, sampling=self.sampling, run_seed=self.seed, iteration=EVALUATION
+        )
+        drawn = self.crew.call("generate", requests=asked).result()
+        scored = score_samples(self.task, {p.id: p for p, _ in pairs}, drawn)
+        found = {f"eval/{name}": metric for name, metric in outcome_metrics([s.scores for s in scored]).items()}
+        solved = [self.task.solved(s.scores[self.task.main_scorer]) for s in scored]
+        found["eval/pass_at_1"] = Metric.mean(sum(solved), len(solved))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class PairJudge:
+    """Accuracy of the reward model on held-out pairs; a tie counts as neither right nor wrong."""
+
+    crew: Crew
+    pairs: Pairs
+
+    def __call__(self, iteration: int) -> Mapping[str, Metric]:
+        if not self.pairs.held:
+            return {}
+        batch = pack_pairs(self.pairs.held)
+        outputs = frozenset({"scores"})
+        scores = self.crew.call("forward", role="reward", batch=batch, outputs=outputs, sampling=None).result()
+        margins = scores["scores"][0::2] - scores["scores"][1::2]
+        decided = int((margins != 0).sum())
+        return {
+            "eval/pair_accuracy": Metric.mean(int((margins > 0).sum()), decided),
+            "eval/pair_ties": Metric.mean(len(margins) - decided, len(margins)),
+        }

@@ -1,0 +1,1 @@
+"""Where workers live: in the driver's process (inline) or in processes of this machine (local)."""

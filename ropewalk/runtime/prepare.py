@@ -1,0 +1,190 @@
+"""Data made ready for the loop: prompts and rows as ids, refused ones counted and named, a ledger over the rest."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from ropewalk.config.schema import Section
+from ropewalk.data.fit import fit_pair, fit_row
+from ropewalk.data.forms import RefusedRow
+from ropewalk.data.ledger import DataLedger, fingerprint
+from ropewalk.data.read import demonstrations, documents, pairs
+from ropewalk.data.split import split
+from ropewalk.models.chat import document_ids, prompt_ids, supervised_ids
+from ropewalk.models.language import Language, load_language, word_language
+from ropewalk.records.errors import InputError
+from ropewalk.records.prompt import Demonstration, Document, PreferencePair, Prompt
+from ropewalk.records.sample import SamplingRecord
+from ropewalk.rollout.config import Sampling, resolve
+from ropewalk.runtime.config import Demonstrations, Documents, GivenTask, PairFile, PromptData, TextRows
+from ropewalk.runtime.experience import TokenisedPrompts
+from ropewalk.runtime.progress import Progress
+from ropewalk.runtime.roles import FromPolicy, FromScorer, FromSizes, Source
+from ropewalk.tasks.city.corpus import documents as city_documents
+from ropewalk.tasks.config import CityCorpus, Gsm8kTask, PromptsTask
+from ropewalk.tasks.load import load_task
+from ropewalk.tasks.task import Task
+from ropewalk.training.packing import Row
+
+T = TypeVar("T", bound=Document | Demonstration | PreferencePair | Prompt)
+R = TypeVar("R")
+Pair = tuple[Row, Row]
+
+
+def language_of(source: Source) -> Language:
+    """The language of the model a run starts from."""
+    match source:
+        case FromPolicy(path=path) | FromScorer(path=path):
+            return load_language(path)
+        case FromSizes(config, vocabulary, _):
+            return word_language(config, vocabulary.words, vocabulary.eos, vocabulary.pad)
+    raise RuntimeError("a run does not start from another of its roles")
+
+
+def the_task(config: Section, data: PromptData | None, given: Task | None) -> Task:
+    """The task object of a recipe, or the one handed in."""
+    if isinstance(config, GivenTask):
+        if given is None:
+            raise InputError("this run's task is a Python object: hand it to ropewalk.train(task=…) again")
+        return given
+    if data is not None and not isinstance(config, Gsm8kTask | PromptsTask):
+        raise InputError("this task reads no data file: take [data] out of the recipe")
+    return load_task(config, data.path if data else None)  # type: ignore[arg-type]
+
+
+def sampling_record(sampling: Sampling, language: Language) -> SamplingRecord:
+    """The resolved sampling settings for this model."""
+    return resolve(
+        sampling,
+        words=language.tokenizer.get_vocab(),
+        eos_ids=language.eos_ids,
+        pad_id=language.pad_id,
+        vocabulary_size=language.vocabulary_size,
+    )
+
+
+def tokenised_prompts(
+    prompts: Sequence[Prompt], language: Language, sampling: SamplingRecord, progress: Progress
+) -> TokenisedPrompts:
+    """Prompts with their ids; one that leaves no room for `max_new_tokens` is refused and named."""
+    room = None if language.max_positions is None else language.max_positions - sampling.max_new_tokens
+
+    def ids(prompt: Prompt) -> np.ndarray:
+        found = prompt_ids(language.tokenizer, prompt.dialogue)
+        if room is not None and len(found) > room:
+            raise RefusedRow(f"it has {len(found)} tokens, and with {sampling.max_new_tokens} to come the model ends")
+        if not found:
+            raise RefusedRow("it has no tokens")
+        return np.array(found, np.int64)
+
+    kept = _convert(prompts, ids, lambda p: f"prompt {p.id}", progress)
+    return TokenisedPrompts([p for p, _ in kept], [i for _, i in kept])
+
+
+def text_rows(config: TextRows, language: Language, seed: int, progress: Progress) -> tuple[list[Row], DataLedger]:
+    """Rows of (ids, mask) of a supervised recipe, and the ledger over them."""
+    records = read_text(config, progress)
+    limit = language.max_positions or 1 << 30
+    if not isinstance(config, CityCorpus):
+        limit = min(config.max_tokens, limit)
+
+    def row(record: Document | Demonstration) -> Row:
+        if isinstance(record, Document):
+            ids = document_ids(language.tokenizer, record.text, language.eos_ids[0])
+            mask = [place > 0 for place in range(len(ids))]
+        else:
+            ids, mask = supervised_ids(language.tokenizer, record.dialogue, record.completion, language.eos_ids)
+        if len(ids) > limit:
+            raise RefusedRow(f"it has {len(ids)} tokens, more than the {limit} allowed")
+        fitted = fit_row(ids, mask, limit)
+        return np.array(fitted.ids, np.int64), np.array(fitted.mask)
+
+    kept = _convert(records, row, lambda r: f"row {r.id}", progress)
+    return [row for _, row in kept], _ledger([r for r, _ in kept], language, seed)
+
+
+def read_text(config: TextRows, progress: Progress) -> Sequence[Document | Demonstration]:
+    """The records of a supervised recipe."""
+    match config:
+        case CityCorpus():
+            return city_documents(config)
+        case Documents():
+            found, report = documents(config.path)
+        case Demonstrations():
+            shown, report = demonstrations(config.path)
+            _say(str(report), report.refused, progress)
+            return shown[: config.limit]
+    _say(str(report), report.refused, progress)
+    return found[: config.limit]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Preference pairs as ids."""
+
+    train: Sequence[Pair]
+    held: Sequence[Pair]
+    ledger: DataLedger
+    """Over the training pairs."""
+
+
+def pair_rows(config: PairFile, language: Language, seed: int, progress: Progress) -> Pairs:
+    """Pairs of a file, some of them held out by a hash of what they ask."""
+    found, report = pairs(config.path)
+    _say(str(report), report.refused, progress)
+    limit = min(config.max_tokens, language.max_positions or 1 << 30)
+
+    def side(record: PreferencePair, completion: str) -> tuple[Sequence[int], Sequence[bool]]:
+        ids, mask = supervised_ids(language.tokenizer, record.dialogue, completion, language.eos_ids)
+        if len(ids) > limit:
+            raise RefusedRow(f"a side has {len(ids)} tokens, more than the {limit} allowed")
+        return ids, mask
+
+    def pair(record: PreferencePair) -> Pair:
+        better, worse = fit_pair(side(record, record.chosen), side(record, record.rejected), limit)
+        return (np.array(better.ids), np.array(better.mask)), (np.array(worse.ids), np.array(worse.mask))
+
+    kept = _convert(found[: config.limit], pair, lambda p: f"pair {p.id}", progress)
+    rows = {record.id: row for record, row in kept}
+    train, held = split([record for record, _ in kept], config.held_out)
+    return Pairs([rows[r.id] for r in train], [rows[r.id] for r in held], _ledger(train, language, seed))
+
+
+def prompt_ledger(prompts: Sequence[Prompt], language: Language, seed: int) -> DataLedger:
+    """The order in which prompts are drawn."""
+    return _ledger(prompts, language, seed)
+
+
+def _ledger(records: Sequence[T], language: Language, seed: int) -> DataLedger:
+    template = str(getattr(language.tokenizer, "chat_template", "") or "")
+    found = fingerprint(records, template, str(language.vocabulary_size))
+    return DataLedger(size=len(records), seed=seed, fingerprint=found)
+
+
+def _convert(
+    records: Sequence[T], convert: Callable[[T], R], name: Callable[[T], str], progress: Progress
+) -> list[tuple[T, R]]:
+    """Each record with what it becomes; refused ones are told, and nothing left is an error."""
+    kept: list[tuple[T, R]] = []
+    refused: list[tuple[str, str]] = []
+    progress.begin("tokenising", len(records))
+    for number, record in enumerate(records):
+        try:
+            kept.append((record, convert(record)))
+        except RefusedRow as error:
+            refused.append((name(record), str(error)))
+        if number % 256 == 0:
+            progress.advance(number)
+    if refused:
+        _say(f"{len(refused)} of {len(records)} rows are refused, the first is {refused[0][0]}", refused, progress)
+    if not kept:
+        raise InputError(f"no row is left to use: {refused[0][0]} is refused because {refused[0][1]}")
+    return kept
+
+
+def _say(summary: str, refused: Sequence[tuple[str, str]], progress: Progress) -> None:
+    if refused:
+        where, why = refused[0]
+        progress.say(f"{summary} ({where}: {why})" if where not in summary else f"{summary}: {why}")

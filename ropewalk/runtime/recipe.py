@@ -1,0 +1,294 @@
+"""The recipe: every section composed, one class per method. Importing it imports no torch.
+
+What a method does not use cannot be written in its recipe: SFT knows no sampling, GRPO no critic, and so on.
+"""
+
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import Field, model_validator
+
+from ropewalk.algorithms.config import GRPO, PPO, SFT
+from ropewalk.algorithms.config import RewardModel as Pairwise
+from ropewalk.config.load import load, read_toml, to_toml
+from ropewalk.config.schema import Section
+from ropewalk.models.config import FreshModel, Model
+from ropewalk.monitors.config import Health, Record
+from ropewalk.records.errors import InputError
+from ropewalk.rollout.config import NativeEngineConfig, Sampling
+from ropewalk.runtime.config import (
+    Checkpoints,
+    Evaluation,
+    Hardware,
+    NoEvaluation,
+    PairFile,
+    PromptData,
+    Rollouts,
+    Stop,
+    TaskConfig,
+    TextRows,
+)
+from ropewalk.tasks.config import Reward
+from ropewalk.training.config import ConstantSchedule, Optimizer, Precision, Schedule
+
+
+class Learner(Section):
+    """How one trained role is updated."""
+
+    optimizer: Optimizer = Optimizer()
+    """AdamW's settings."""
+    schedule: Schedule = ConstantSchedule()
+    """Learning rate over the run."""
+
+
+class CriticLearner(Learner):
+    """How a critic of its own starts and is updated."""
+
+    start: Literal["reward_model", "policy"] = "policy"
+    """Weights it starts from: the reward model's (head included), or the policy's with a head of zeros."""
+
+
+class Reference(Section):
+    """The model that the KL term holds the policy to; by default the starting policy."""
+
+    path: str
+    """`runs/x`, `runs/x@best` or a model folder with the policy's vocabulary."""
+
+
+class Common(Section):
+    """What every training recipe has."""
+
+    seed: int = 0
+    """Everything random follows from it."""
+    model: Model | None = None
+    """The model to start from."""
+    start_from: str | None = None
+    """Or an earlier run: `runs/x`, `runs/x@best` (weights, tokenizer and chat template)."""
+    hardware: Hardware = Hardware()
+    """Devices, processes, threads, memory."""
+    precision: Precision = Precision()
+    """Number formats of the passes."""
+    checkpoint: Checkpoints = Checkpoints()
+    """What is saved when."""
+    record: Record = Record()
+    """What is written down."""
+    health: Health = Health()
+    """When a run is called dead or ill."""
+    evaluate: Evaluation = NoEvaluation()
+    """Evaluation inside training."""
+
+    @model_validator(mode="after")
+    def _one_start(self) -> Self:
+        if (self.model is None) == (self.start_from is None):
+            raise ValueError("give either [model] (with kind and path) or start_from, the run to start from")
+        return self
+
+
+class Online(Common):
+    """What recipes that learn from their own samples have."""
+
+    task: TaskConfig
+    """Prompts and scorers."""
+    data: PromptData | None = None
+    """The file of a task that reads one."""
+    rollout: Rollouts = Rollouts()
+    """Prompts and samples of an iteration."""
+    sampling: Sampling = Sampling()
+    """How completions are drawn."""
+    engine: NativeEngineConfig = NativeEngineConfig()
+    """What draws them."""
+    reward: Reward = Reward()
+    """How outcomes become one reward."""
+    reward_model: str | None = None
+    """A learned reward: `runs/x`, `runs/x@best`, or a folder made by a reward-model run."""
+    reference: Reference | None = None
+    """Another reference than the starting policy."""
+    actor: Learner = Learner()
+    """How the policy is updated."""
+    stop: Stop = Stop()
+    """When the run ends."""
+
+    @model_validator(mode="after")
+    def _samplable(self) -> Self:
+        if isinstance(self.model, FreshModel):
+            raise ValueError("a fresh model knows nothing to sample: pretrain it by a recipe with method = 'sft' first")
+        if self.sampling.temperature == 0:
+            raise ValueError("sampling.temperature = 0 is greedy choice, which nothing can be learnt from: use 1")
+        return self
+
+
+class PPORecipe(Online):
+    """PPO with a critic."""
+
+    method: Literal["ppo"]
+    ppo: PPO = PPO()
+    """The method's own settings."""
+    critic: CriticLearner | None = None
+    """A separate critic's settings; not with ppo.critic.kind = "shared"."""
+
+    @model_validator(mode="after")
+    def _critic_fits(self) -> Self:
+        if self.ppo.critic.kind == "shared" and self.critic is not None:
+            raise ValueError("[critic] has no effect with ppo.critic.kind = 'shared': remove one of them")
+        if self.critic is not None and self.critic.start == "reward_model" and self.reward_model is None:
+            raise ValueError("critic.start = 'reward_model' needs a reward_model to start from")
+        return self
+
+
+class GRPORecipe(Online):
+    """GRPO: groups of samples, no critic."""
+
+    method: Literal["grpo"]
+    grpo: GRPO = GRPO()
+    """The method's own settings."""
+
+    @model_validator(mode="after")
+    def _groups(self) -> Self:
+        if self.rollout.group_size < 2:
+            raise ValueError("GRPO compares samples of one prompt: rollout.group_size must be at least 2")
+        return self
+
+
+class SFTRecipe(Common):
+    """Imitation of demonstrations, or continued pretraining on documents."""
+
+    method: Literal["sft"]
+    data: TextRows
+    """What to imitate."""
+    sft: SFT = SFT()
+    """The method's own settings."""
+    actor: Learner = Learner()
+    """How the model is updated."""
+    sharpen: float = Field(default=1.0, gt=0)
+    """Factor on the output head of the finished model (1.15 bakes in a sampling temperature of 0.87)."""
+    stop_minutes: float | None = Field(default=None, gt=0)
+    """Wall-clock minutes after which the run ends early."""
+
+
+class RewardModelRecipe(Common):
+    """A reward model from preference pairs."""
+
+    method: Literal["reward_model"]
+    data: PairFile
+    """The pairs."""
+    pairwise: Pairwise = Pairwise()
+    """The method's own settings."""
+    actor: Learner = Learner()
+    """How the model is updated."""
+    stop_minutes: float | None = Field(default=None, gt=0)
+    """Wall-clock minutes after which the run ends early."""
+
+
+class NoLabels(Section):
+    """Samples and their scores, nothing more."""
+
+    kind: Literal["none"] = "none"
+
+
+class BradleyTerryLabels(Section):
+    """The laboratory's pairs: the two samples of a prompt, P(first preferred) = σ(difference of true scores)."""
+
+    kind: Literal["bradley_terry"]
+
+
+Labels: TypeAlias = Annotated[NoLabels | BradleyTerryLabels, Field(discriminator="kind")]
+
+
+class SampleRecipe(Section):
+    """A sampling job: prompts × n, scored, into a file; and pairs from it if asked."""
+
+    method: Literal["sample"]
+    seed: int = 0
+    """Everything random follows from it."""
+    model: Model | None = None
+    """The model that samples."""
+    start_from: str | None = None
+    """Or the run whose model samples."""
+    task: TaskConfig
+    """Prompts and scorers."""
+    data: PromptData | None = None
+    """The file of a task that reads one."""
+    split: Literal["train", "heldout"] = "train"
+    """Which of the task's prompts."""
+    rollout: Rollouts = Rollouts()
+    """How many prompts, and samples of each."""
+    sampling: Sampling = Sampling()
+    """How completions are drawn."""
+    engine: NativeEngineConfig = NativeEngineConfig()
+    """What draws them."""
+    labels: Labels = NoLabels()
+    """Preference pairs to write beside the samples."""
+    hardware: Hardware = Hardware()
+    """Devices, threads."""
+
+    @model_validator(mode="after")
+    def _one_start(self) -> Self:
+        if (self.model is None) == (self.start_from is None):
+            raise ValueError("give either [model] (with kind and path) or start_from, the run to start from")
+        if self.labels.kind == "bradley_terry" and (self.task.kind != "city" or self.rollout.group_size != 2):
+            raise ValueError("labels.kind = 'bradley_terry' needs the city task and rollout.group_size = 2")
+        return self
+
+
+class Stage(Section):
+    """One stage of a chain."""
+
+    name: str = Field(pattern=r"^[\w-]+$")
+    """Its folder in the chain's folder, and what `stage:NAME` refers to."""
+    recipe: str
+    """A built-in recipe's name or a file."""
+    set: Mapping[str, Any] = {}
+    """Dotted keys that replace the recipe's; `stage:NAME` means an earlier stage's folder."""
+    cache: bool = False
+    """Keep the finished stage in the user's cache, and take it from there next time."""
+
+
+class StagesRecipe(Section):
+    """A chain of stages."""
+
+    method: Literal["stages"]
+    seed: int = 0
+    """Handed to every stage."""
+    at_once: int = Field(default=1, ge=1)
+    """Stages that may run at the same time."""
+    stage: tuple[Stage, ...]
+    """The stages, each after those it refers to."""
+
+
+OnlineRecipe: TypeAlias = PPORecipe | GRPORecipe
+TrainingRecipe: TypeAlias = PPORecipe | GRPORecipe | SFTRecipe | RewardModelRecipe
+Recipe: TypeAlias = PPORecipe | GRPORecipe | SFTRecipe | RewardModelRecipe | SampleRecipe | StagesRecipe
+SCHEMA = Annotated[Recipe, Field(discriminator="method")]
+
+
+def built_in() -> dict[str, Path]:
+    """The recipes that come with the package, by name."""
+    folder = Path(str(resources.files("ropewalk"))) / "recipes"
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def recipe_path(name: str | Path) -> Path:
+    """The file of a built-in recipe, or the file named."""
+    path = built_in().get(str(name), Path(name))
+    if not path.is_file():
+        known = ", ".join(built_in())
+        raise InputError(f"there is no recipe {name}: give a .toml file or one of {known}")
+    return path
+
+
+def read_recipe(name: str | Path, overrides: Mapping[str, Any] | None = None) -> Recipe:
+    """A recipe by name or file, with overrides by dotted key. Raises `ConfigError` with every problem at once."""
+    return load_recipe(read_toml(recipe_path(name)), overrides)
+
+
+def load_recipe(data: Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> Recipe:
+    """A recipe from its content."""
+    recipe: Recipe = load(SCHEMA, data, dict(overrides or {}))
+    return recipe
+
+
+def recipe_text(recipe: Recipe) -> str:
+    """The resolved recipe, as a file that loads to the same."""
+    return to_toml(recipe)

@@ -1,0 +1,68 @@
+"""Saving a run's complete state, and deciding where a resumed run goes on.
+
+A checkpoint holds the workers' tensors and the controller's state of one finished iteration. Resuming takes the
+newest complete one, names broken ones, checks that the frozen roles are those of the start, and cuts the run's
+line files back to that iteration.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ropewalk.monitors.lines import truncate_after
+from ropewalk.records.errors import InputError
+from ropewalk.records.files import rollout_files
+from ropewalk.runtime.crew import Crew
+from ropewalk.runtime.progress import Progress
+from ropewalk.runtime.run import Run
+from ropewalk.runtime.state import RunState
+from ropewalk.training.checkpoint import load, mark_best, newest, prune, save
+
+
+def save_checkpoint(run: Run, crew: Crew, state: RunState, *, keep: int) -> None:
+    """Save everything of this iteration; keep the newest `keep` and the best."""
+    tensors = crew.call("state_tensors").result()
+    path = save(run.checkpoints, state.iteration, tensors=tensors, state=state.to_json())
+    if state.best_iteration == state.iteration and state.best_value is not None:
+        mark_best(path, state.best_value)
+    prune(run.checkpoints, keep=keep)
+
+
+def restore(run: Run, crew: Crew, fresh: RunState, progress: Progress) -> RunState:
+    """The state to go on from: the newest complete checkpoint's, its tensors put in place; `fresh` if there is none."""
+    found = newest(run.checkpoints)
+    for broken in found.broken:
+        progress.say(f"warning: {broken}; it is passed over")
+    if found.path is None:
+        cut_back(run, 0)
+        return fresh
+    checkpoint = load(found.path)
+    state = RunState.from_json(checkpoint.state)
+    check_frozen(fresh.fingerprints, state.fingerprints)
+    crew.call("load_state_tensors", tensors=checkpoint.tensors).result()
+    cut_back(run, state.iteration)
+    return state
+
+
+def check_frozen(now: Mapping[str, str], then: Mapping[str, str]) -> None:
+    """Frozen roles must be those the run began with."""
+    for role in sorted(now.keys() | then.keys()):
+        if now.get(role) != then.get(role):
+            raise InputError(
+                f"the {role} model is not the one this run began with ({then.get(role)} then, {now.get(role)} now): "
+                "put the old folder back, or start a new run"
+            )
+
+
+def cut_back(run: Run, iteration: int) -> None:
+    """Drop what was written about iterations after this one."""
+    for path in (run.metrics_file, run.samples_file):
+        truncate_after(path, iteration)
+    for number, path in list(rollout_files(run.rollouts)) if run.rollouts.exists() else []:
+        if number > iteration:
+            path.unlink()
+
+
+def with_fingerprints(state: RunState, crew: Crew, frozen: list[str]) -> RunState:
+    """The state with the fingerprints of the roles that never train."""
+    found = {role: str(crew.call("fingerprint", role=role).result()) for role in frozen}
+    return replace(state, fingerprints=found)

@@ -1,0 +1,188 @@
+"""Run one recipe from its first iteration, or from where it stopped, to its model and report.
+
+    set-up ─▶ (restore | start) ─▶ loop ─▶ model/ ─▶ report.html ─▶ status "finished"
+
+A first Ctrl-C or SIGTERM ends the run after the present iteration with a checkpoint; a second one at once, without.
+"""
+
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import ropewalk
+from ropewalk.monitors.report.page import write_report
+from ropewalk.records.errors import InputError, RopewalkError, RunStopped
+from ropewalk.records.files import write_atomic
+from ropewalk.runtime.assemble import formula_of, graph_of, plan_of
+from ropewalk.runtime.book import RunBook
+from ropewalk.runtime.clock import Stopwatch
+from ropewalk.runtime.config import PeriodicEvaluation
+from ropewalk.runtime.crew import Crew
+from ropewalk.runtime.loop import Loop
+from ropewalk.runtime.progress import Progress, Silent
+from ropewalk.runtime.recipe import (
+    Recipe,
+    SampleRecipe,
+    SFTRecipe,
+    StagesRecipe,
+    TrainingRecipe,
+    read_recipe,
+    recipe_text,
+)
+from ropewalk.runtime.recovery import restore
+from ropewalk.runtime.run import Run, create_run, open_run
+from ropewalk.runtime.sample import run_sample
+from ropewalk.runtime.stages import Chain, write_stages
+from ropewalk.runtime.state import RunState
+from ropewalk.runtime.work import Work, prepare
+from ropewalk.tasks.task import Task
+
+
+def train(
+    recipe: str | Path,
+    *,
+    task: Task | None = None,
+    set: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    resume: str | Path | None = None,
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Run:
+    """Train by a recipe's name or file, with `set` overriding dotted keys, and return the finished run.
+
+    `task` replaces the recipe's task by an object of your own. `resume` names a run folder to go on with (the recipe
+    is then the folder's own and `set` is refused). Raises `ConfigError` for a wrong recipe, `InputError` for wrong
+    input, `RunStopped` when a run ended early.
+    """
+    progress = progress or Silent()
+    if resume is not None:
+        if set:
+            raise InputError("a resumed run keeps its recipe: start a new run to change settings")
+        run = open_run(resume)
+        return run_recipe(read_recipe(run.recipe_file), run, task=task, resume=True, progress=progress)
+    overrides = dict(set or {})
+    if task is not None:
+        overrides |= {"task": {"kind": "given"}}
+    loaded = read_recipe(recipe, overrides)
+    run = create_run(Path(recipe).stem, out=Path(out) if out else None, overwrite=overwrite)
+    return run_recipe(loaded, run, task=task, progress=progress)
+
+
+def run_recipe(
+    recipe: Recipe, run: Run, *, task: Task | None = None, resume: bool = False, progress: Progress | None = None
+) -> Run:
+    """Run a recipe in a folder. With `resume`, finished work in it is kept and the rest goes on."""
+    progress = progress or Silent()
+    run.folder.mkdir(parents=True, exist_ok=True)
+    if resume and run.status().get("state") == "finished":
+        return run
+    match recipe:
+        case StagesRecipe():
+            write_stages(recipe, run.folder)
+            Chain(recipe, run.folder, progress).run()
+            run.write("status.json", {"state": "finished"})
+        case SampleRecipe():
+            run_sample(recipe, run, task=task, progress=progress)
+        case _:
+            _train_one(recipe, run, task, resume, progress)
+    return run
+
+
+def _train_one(recipe: TrainingRecipe, run: Run, task: Task | None, resume: bool, progress: Progress) -> None:
+    plan = plan_of(recipe, graph_of(recipe))
+    write_atomic(run.recipe_file, recipe_text(recipe))
+    write_atomic(run.folder / "plan.json", plan.to_json() + "\n")
+    run.write("status.json", {"state": "running"})
+    progress.begin("loading", 1)
+    crew, work = prepare(recipe, task, progress)
+    try:
+        state = restore(run, crew, work.start, progress) if resume else work.start
+        _write_lineage(recipe, run, state, crew, work.role)
+        _loop(recipe, run, crew, work, state, progress)
+    except RopewalkError as error:
+        run.write("status.json", {"state": "stopped", "reason": str(error)})
+        raise
+    finally:
+        crew.close()
+
+
+def _loop(
+    recipe: TrainingRecipe,
+    run: Run,
+    crew: Crew,
+    work: Work,
+    state: RunState,
+    progress: Progress,
+) -> None:
+    book = RunBook(
+        run,
+        crew,
+        record=recipe.record,
+        health=recipe.health,
+        checkpoints=recipe.checkpoint,
+        limits=work.limits,
+        best_by=work.best_by,
+    )
+    book.progress, book.exported_role = progress, work.role
+    if isinstance(recipe.evaluate, PeriodicEvaluation):
+        book.evaluate, book.evaluate_every = work.evaluate, recipe.evaluate.iterations
+    progress.begin("training", work.limits.iterations, state.iteration)
+    watch = Stopwatch(earlier_seconds=state.seconds)
+    try:
+        with _interruptible(book):
+            graph = graph_of(recipe)
+            loop = Loop(crew, graph, plan_of(recipe, graph), work.source, work.credit, book, watch)
+            state, reason = loop.run(state)
+    finally:
+        book.close()
+    if book.dead is not None or book.interrupted is not None:
+        raise RunStopped(reason)
+    if isinstance(recipe, SFTRecipe) and recipe.sharpen != 1:
+        crew.call("sharpen", role=work.role, factor=recipe.sharpen).result()
+        crew.call("export", role=work.role, folder=run.best).result()
+    crew.call("export", role=work.role, folder=run.model).result()
+    if not run.best.is_dir():
+        crew.call("export", role=work.role, folder=run.best).result()
+    run.write("status.json", {"state": "finished", "reason": reason, "iterations": state.iteration})
+    write_report(run.folder)
+
+
+@contextmanager
+def _interruptible(book: RunBook) -> Iterator[None]:
+    """Ctrl-C and SIGTERM end the run after the present iteration; the second time at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        if book.interrupted is not None:
+            raise KeyboardInterrupt
+        name = "Ctrl-C" if number == signal.SIGINT else "SIGTERM"
+        book.interrupted = f"stopped by {name}; go on with: ropewalk train --resume {book.run.folder}"
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _write_lineage(recipe: TrainingRecipe, run: Run, state: RunState, crew: Crew, role: str) -> None:
+    start = recipe.start_from or getattr(recipe.model, "path", None) or "fresh weights"
+    run.write(
+        "lineage.json",
+        {
+            "ropewalk": ropewalk.__version__,
+            "method": recipe.method,
+            "objective": formula_of(recipe),
+            "start": start,
+            "start_fingerprint": None if state.iteration else str(crew.call("fingerprint", role=role).result()),
+            "frozen": dict(state.fingerprints),
+            "seed": recipe.seed,
+        },
+    )

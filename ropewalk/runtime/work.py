@@ -1,0 +1,141 @@
+"""A run's parts, made ready for the loop: models loaded, rows tokenised, limits counted."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from ropewalk.algorithms.config import GRPO, PPO
+from ropewalk.records.metric import Metric
+from ropewalk.runtime.assemble import graph_of, plan_of, setup_of, start_source
+from ropewalk.runtime.book import Limits
+from ropewalk.runtime.config import NoEvaluation
+from ropewalk.runtime.crew import Crew
+from ropewalk.runtime.experience import FreshRollouts, PairRows, Source, SupervisedRows
+from ropewalk.runtime.heldout import HeldOutPrompts, PairJudge
+from ropewalk.runtime.hosts.open import open_crew
+from ropewalk.runtime.loop import Credit
+from ropewalk.runtime.prepare import (
+    language_of,
+    pair_rows,
+    prompt_ledger,
+    sampling_record,
+    text_rows,
+    the_task,
+    tokenised_prompts,
+)
+from ropewalk.runtime.progress import Progress
+from ropewalk.runtime.recipe import OnlineRecipe, PPORecipe, RewardModelRecipe, SFTRecipe, TrainingRecipe
+from ropewalk.runtime.recovery import with_fingerprints
+from ropewalk.runtime.rewards import OnlineCredit, no_credit, with_learned
+from ropewalk.runtime.state import RunState
+from ropewalk.tasks.city.task import VOCABULARY
+from ropewalk.tasks.config import CityCorpus
+from ropewalk.tasks.scoring.compose import observe
+from ropewalk.tasks.task import Task
+from ropewalk.training.schedule import StepPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What the loop and the book need, beside the crew."""
+
+    source: Source
+    credit: Credit
+    limits: Limits
+    start: RunState
+    best_by: str
+    role: str
+    """The role whose weights are the run's result."""
+    evaluate: Callable[[int], Mapping[str, Metric]] | None = None
+
+
+def prepare(recipe: TrainingRecipe, task: Task | None, progress: Progress) -> tuple[Crew, Work]:
+    """Load the models and make the data ready."""
+    match recipe:
+        case SFTRecipe():
+            return _prepare_sft(recipe, progress)
+        case RewardModelRecipe():
+            return _prepare_pairs(recipe, progress)
+        case _:
+            return _prepare_online(recipe, task, progress)
+
+
+def _prepare_sft(recipe: SFTRecipe, progress: Progress) -> tuple[Crew, Work]:
+    vocabulary = VOCABULARY if isinstance(recipe.data, CityCorpus) else None
+    language = language_of(start_source(recipe, vocabulary))
+    rows, ledger = text_rows(recipe.data, language, recipe.seed, progress)
+    steps = StepPlan.sweep(len(rows), units_per_step=recipe.sft.rows_per_step, epochs=recipe.sft.epochs).total_steps
+    setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=steps, vocabulary=vocabulary)
+    source = SupervisedRows(rows, ledger, recipe.sft.rows_per_step, recipe.sft.epochs)
+    limits = Limits(steps, minutes=recipe.stop_minutes)
+    work = Work(source, no_credit, limits, RunState(), best_by="-loss/nll", role="actor")
+    return open_crew(setup), work
+
+
+def _prepare_pairs(recipe: RewardModelRecipe, progress: Progress) -> tuple[Crew, Work]:
+    language = language_of(start_source(recipe, None))
+    rows = pair_rows(recipe.data, language, recipe.seed, progress)
+    method = recipe.pairwise
+    steps = StepPlan.sweep(len(rows.train), units_per_step=method.pairs_per_step, epochs=method.epochs).total_steps
+    setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=steps)
+    crew = open_crew(setup)
+    source = PairRows(rows.train, rows.ledger, method.pairs_per_step, method.epochs)
+    limits = Limits(steps, minutes=recipe.stop_minutes)
+    work = Work(
+        source, no_credit, limits, RunState(), best_by="-loss/pairs", role="reward", evaluate=PairJudge(crew, rows)
+    )
+    return crew, work
+
+
+def _prepare_online(recipe: OnlineRecipe, given: Task | None, progress: Progress) -> tuple[Crew, Work]:
+    task = the_task(recipe.task, recipe.data, given)
+    language = language_of(start_source(recipe, None))
+    for note in language.notes:
+        progress.say(note)
+    sampling = sampling_record(recipe.sampling, language)
+    prompts = tokenised_prompts(task.split("train"), language, sampling, progress)
+    plan = StepPlan.iterations(
+        recipe.stop.iterations, epochs=_method(recipe).epochs, minibatches=_method(recipe).minibatches
+    )
+    setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=plan.total_steps)
+    crew = open_crew(setup)
+    rollouts = FreshRollouts(
+        crew=crew,
+        task=task,
+        prompts=prompts,
+        start=prompt_ledger(prompts.prompts, language, recipe.seed),
+        per_iteration=recipe.rollout.prompts,
+        group_size=recipe.rollout.group_size,
+        share_prompts=recipe.rollout.share_prompts,
+        sampling=sampling,
+        seed=recipe.seed,
+    )
+    credit = OnlineCredit(_method(recipe), recipe.reward)
+    frozen = [name for name, role in setup.roles.items() if role.training is None]
+    start = with_fingerprints(RunState(kl=credit.start_kl()), crew, frozen)
+    start = replace(start, rewards=first_statistics(recipe, rollouts))
+    stop = recipe.stop
+    limits = Limits(stop.iterations, minutes=stop.minutes, reward=stop.reward, kl=stop.kl)
+    evaluate = None
+    if not isinstance(recipe.evaluate, NoEvaluation):
+        held = tokenised_prompts(task.split("heldout")[: recipe.evaluate.prompts], language, sampling, progress)
+        evaluate = HeldOutPrompts(crew, task, held, sampling, recipe.evaluate.samples, recipe.seed)
+    return crew, Work(rollouts, credit, limits, start, best_by="reward/mean", role="actor", evaluate=evaluate)
+
+
+def first_statistics(recipe: OnlineRecipe, rollouts: FreshRollouts) -> dict[str, dict[str, float]]:
+    """Statistics of reward components that are measured on samples of the starting policy; iteration -1 is theirs."""
+    wanted = [c.normalise.samples for c in recipe.reward.components.values() if c.normalise.kind == "initial_mean"]
+    if not wanted:
+        return {}
+    count = -(-max(wanted) // recipe.rollout.group_size)
+    chosen = [int(i) % len(rollouts.prompts) for i in range(count)]
+    experience = rollouts.experience(-1, chosen)
+    if recipe.reward_model is not None:
+        batch, outputs = experience.batch, frozenset({"scores"})
+        scores = rollouts.crew.call("forward", role="reward", batch=batch, outputs=outputs, sampling=None).result()
+        experience = replace(experience, batch=batch.with_columns(rows=scores))
+    return observe(recipe.reward, [sample.scores for sample in with_learned(experience)], {})
+
+
+def _method(recipe: OnlineRecipe) -> PPO | GRPO:
+    return recipe.ppo if isinstance(recipe, PPORecipe) else recipe.grpo
