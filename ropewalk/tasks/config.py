@@ -25,11 +25,9 @@ class CityTask(Section):
 
 
 class Gsm8kTask(Section):
-    """Grade-school word problems with a gold number."""
+    """Grade-school word problems with a gold number; data.path names the file or folder."""
 
     kind: Literal["gsm8k"] = "gsm8k"
-    path: str | None = None
-    """Folder or file with the rows; none: the recipe's data.path."""
     instruction: str = "Solve the problem in a few short steps. End with a line '#### number'."
     """Follows the question in the prompt."""
     answer: AnswerPlace = "anywhere"
@@ -59,11 +57,9 @@ class SumsTask(Section):
 
 
 class PromptsTask(Section):
-    """Prompts of a JSONL file, each with its gold number."""
+    """Prompts of a JSONL file, each with its gold number; data.path names it."""
 
     kind: Literal["prompts"] = "prompts"
-    path: str | None = None
-    """The file; none: the recipe's data.path."""
     answer: AnswerPlace = "anywhere"
     """Where an answer counts: after a marker only, or else the last number too."""
 
@@ -116,42 +112,10 @@ class Component(Section):
     """What is done to a score before it is weighted."""
 
 
-class KeepTruncated(Section):
-    """A completion cut at the length limit keeps its reward."""
-
-    kind: Literal["keep"] = "keep"
-
-
-class FixTruncated(Section):
-    """A completion cut at the length limit gets a fixed reward."""
-
-    kind: Literal["fixed"] = "fixed"
-    reward: float = 0.0
-    """The reward instead."""
-
-
-class PenaliseTruncated(Section):
-    """A completion cut at the length limit loses an amount, once."""
-
-    kind: Literal["penalty"] = "penalty"
-    amount: Annotated[float, Field(ge=0.0)] = 1.0
-    """Taken off the reward."""
-
-
-class ExcludeTruncated(Section):
-    """A completion cut at the length limit trains nothing."""
-
-    kind: Literal["exclude"] = "exclude"
-
-
 class Reward(Section):
     """How the outcomes of a sample become one reward."""
 
     components: dict[str, Component] = Field(default_factory=dict)
-    """By scorer name; a scorer not named here is recorded only. Empty: all of the task's, raw, weight 1."""
-    truncated: Annotated[
-        KeepTruncated | FixTruncated | PenaliseTruncated | ExcludeTruncated, Field(discriminator="kind")
-    ] = KeepTruncated()
-    """What becomes of a completion that hit the length limit."""
+    """By scorer name; a scorer not named here is recorded only. Empty: the task's first scorer, raw."""
     failure_limit: Share = 0.5
     """A scorer that fails on a larger share of an iteration's samples stops the run."""

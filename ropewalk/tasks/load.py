@@ -19,11 +19,11 @@ def load_task(config: TaskSection, data_path: str | Path | None = None) -> Task:
 
 
 def _gsm8k(config: Gsm8kTask, data_path: str | Path | None) -> Task:
-    return gsm8k_task(config, _path(config, config.path or data_path))
+    return gsm8k_task(config, _path(config, data_path))
 
 
 def _prompts(config: PromptsTask, data_path: str | Path | None) -> Task:
-    return prompts_task(_path(config, config.path or data_path), config.answer)
+    return prompts_task(_path(config, data_path), config.answer)
 
 
 def _file(config: FileTask, _: str | Path | None) -> Task:
@@ -32,7 +32,7 @@ def _file(config: FileTask, _: str | Path | None) -> Task:
 
 def _path(config: Gsm8kTask | PromptsTask, path: str | Path | None) -> str | Path:
     if path is None:
-        raise InputError(f"a task of kind {config.kind!r} reads its rows from a file: set task.path or data.path")
+        raise InputError(f"a task of kind {config.kind!r} reads its rows from a file: set data.path")
     return path
 
 

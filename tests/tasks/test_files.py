@@ -48,7 +48,7 @@ def test_gsm8k_from_a_folder_keeps_the_given_split(tmp_path: Path) -> None:
 
 def test_gsm8k_from_one_file_finds_its_neighbour_or_holds_rows_out(tmp_path: Path) -> None:
     train = write(tmp_path / "gsm8k_train.jsonl", problems(40))
-    alone = load_task(Gsm8kTask(path=str(train)))
+    alone = load_task(Gsm8kTask(), train)
     assert len(alone.split("train")) + len(alone.split("heldout")) == 40
     write(tmp_path / "gsm8k_test.jsonl", problems(5, start=100))
     assert len(load_task(Gsm8kTask(), train).split("heldout")) == 5
@@ -87,14 +87,14 @@ def test_a_file_of_broken_golds_is_refused(tmp_path: Path) -> None:
     """Fault G10."""
     file = write(tmp_path / "bad.jsonl", [{"prompt": "1 / 2 =", "gold": "\\frac{1}{"}])
     with pytest.raises(InputError, match="has no usable row"):
-        load_task(PromptsTask(path=str(file)))
+        load_task(PromptsTask(), file)
     with pytest.raises(InputError, match="has no usable row"):
         load_task(Gsm8kTask(), write(tmp_path / "q.jsonl", problems(2, answer="no mark {}")))
 
 
 @pytest.mark.parametrize("config", [Gsm8kTask(), PromptsTask()])
 def test_a_task_without_a_place_for_its_rows_says_so(config: Gsm8kTask | PromptsTask) -> None:
-    with pytest.raises(InputError, match=r"set task\.path or data\.path"):
+    with pytest.raises(InputError, match=r"set data\.path"):
         load_task(config)
 
 

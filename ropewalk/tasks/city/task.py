@@ -19,14 +19,14 @@ VOCABULARY = Vocabulary(words=WORDS, eos=END, pad=PAD, banned=(PAD, MARK))
 
 
 def city_task(config: CityTask) -> Task:
-    """The laboratory's task. Its scorer is the truth: #good − #bad of a finished sentence, else −3."""
+    """The laboratory's task. The truth is #good − #bad of a finished sentence, else −3."""
     return Task(
         name="city",
         prompts={
             TRAIN: city_prompts(config.prompts, config.seed, TRAIN),
             HELDOUT: city_prompts(config.heldout_prompts, config.seed, HELDOUT),
         },
-        scorers={TRUTH: truth},
+        scorers={TRUTH: truth, "grammatical": grammatical},
         vocabulary=VOCABULARY,
         max_new_tokens=MAX_NEW_TOKENS,
     )

@@ -14,17 +14,8 @@ import numpy.typing as npt
 from ropewalk.records.errors import InputError
 from ropewalk.records.metric import Metric
 from ropewalk.records.prompt import Json
-from ropewalk.records.sample import Finish
 from ropewalk.records.score import Failed, Outcome, Score
-from ropewalk.tasks.config import (
-    Component,
-    ExcludeTruncated,
-    FixTruncated,
-    InitialMean,
-    KeepTruncated,
-    PenaliseTruncated,
-    Reward,
-)
+from ropewalk.tasks.config import Component, InitialMean, Reward
 from ropewalk.tasks.scoring.run import outcome_metrics
 
 Statistics: TypeAlias = Mapping[str, Mapping[str, float]]
@@ -47,22 +38,15 @@ class Composed(NamedTuple):
     metrics: dict[str, Metric]
 
 
-def compose(
-    config: Reward, rows: Sequence[Row], statistics: Statistics, *, finishes: Sequence[Finish] | None = None
-) -> Composed:
+def compose(config: Reward, rows: Sequence[Row], statistics: Statistics) -> Composed:
     """The rewards of rows of outcomes.
 
-    An abstaining component is skipped, a failed one makes its row invalid. `finishes` (per row) is needed
-    where truncated completions are treated differently. Raises InputError for a component nobody scored.
+    An abstaining component is skipped, a failed one makes its row invalid. Raises InputError for a component that
+    nobody scored.
     """
-    if finishes is None and not isinstance(config.truncated, KeepTruncated):
-        raise InputError("reward.truncated needs the finish reason of every row: hand in `finishes`")
-    ends: Sequence[Finish] = finishes if finishes is not None else ["stop"] * len(rows)
-    if len(ends) != len(rows):
-        raise InputError(f"{len(ends)} finish reasons were given for {len(rows)} rows of outcomes")
     observed = observe(config, rows, statistics)
     means = {name: entry["sum"] / entry["count"] for name, entry in observed.items() if entry["count"]}
-    records = [_record(config, _components(config, row), row, means, end) for row, end in zip(rows, ends, strict=True)]
+    records = [_record(_components(config, row), row, means) for row in rows]
     rewards = [record["reward"] for record in records]
     valid_R = np.array([reward is not None for reward in rewards], np.bool_)
     values = [float(reward) for reward in rewards if isinstance(reward, float)]
@@ -96,12 +80,10 @@ def _components(config: Reward, row: Row) -> Mapping[str, Component]:
     missing = [name for name in config.components if name not in row]
     if missing:
         raise InputError(f"reward component {missing[0]!r} was scored by nobody: there are {', '.join(row) or 'none'}")
-    return config.components or {name: Component() for name in row}
+    return config.components or {next(iter(row)): Component()}
 
 
-def _record(
-    config: Reward, components: Mapping[str, Component], row: Row, means: Mapping[str, float], finish: Finish
-) -> dict[str, Json]:
+def _record(components: Mapping[str, Component], row: Row, means: Mapping[str, float]) -> dict[str, Json]:
     parts: dict[str, Json] = {}
     weighted: list[float] = []
     for name, component in components.items():
@@ -114,22 +96,8 @@ def _record(
         weighted.append(component.weight * normalised)
         parts[name] = {"raw": outcome.value, "normalised": normalised, "weighted": weighted[-1]}
     failed = any(isinstance(row[name], Failed) for name in components)
-    reward = None if failed or not weighted else _truncation(config, math.fsum(weighted), finish)
+    reward = None if failed or not weighted else math.fsum(weighted)
     return {"components": parts, "reward": reward}
-
-
-def _truncation(config: Reward, reward: float, finish: Finish) -> float | None:
-    if finish != "length":
-        return reward
-    match config.truncated:
-        case KeepTruncated():
-            return reward
-        case FixTruncated(reward=fixed):
-            return fixed
-        case PenaliseTruncated(amount=amount):
-            return reward - amount
-        case ExcludeTruncated():
-            return None
 
 
 def describe(outcome: Outcome) -> str:

@@ -9,17 +9,8 @@ from hypothesis import strategies as st
 
 from ropewalk.config.load import load
 from ropewalk.records.errors import InputError
-from ropewalk.records.sample import Finish
 from ropewalk.records.score import Abstain, Failed, Outcome, Score
-from ropewalk.tasks.config import (
-    Component,
-    ExcludeTruncated,
-    FixTruncated,
-    InitialMean,
-    KeepTruncated,
-    PenaliseTruncated,
-    Reward,
-)
+from ropewalk.tasks.config import Component, InitialMean, Reward
 from ropewalk.tasks.scoring.compose import Composed, compose, observe
 
 values = st.floats(-100, 100, width=32)
@@ -130,8 +121,8 @@ def test_only_named_components_count_and_the_rest_is_measured() -> None:
     assert result.metrics["score/truth"].value == -3.0
     assert result.metrics["score/truth/failed_crashed"].value == 0.5
     everything = compose(Reward(), rows, {})
-    assert everything.reward_R.tolist() == [-2.0, 0.0]
-    assert everything.valid_R.tolist() == [True, False]
+    assert everything.reward_R.tolist() == [1.0, 2.0]
+    assert everything.valid_R.tolist() == [True, True]
 
 
 def test_a_component_that_nobody_scored_is_named() -> None:
@@ -139,51 +130,14 @@ def test_a_component_that_nobody_scored_is_named() -> None:
         compose(Reward(components={"rm": Component()}), [{"truth": Score(1)}], {})
 
 
-@pytest.mark.parametrize(
-    ("truncated", "reward", "valid"),
-    [
-        (KeepTruncated(), [1.0, 2.0, 3.0], [True, True, True]),
-        (FixTruncated(), [1.0, 0.0, 3.0], [True, True, True]),
-        (FixTruncated(reward=-4.0), [1.0, -4.0, 3.0], [True, True, True]),
-        (PenaliseTruncated(amount=1.5), [1.0, 0.5, 3.0], [True, True, True]),
-        (ExcludeTruncated(), [1.0, 0.0, 3.0], [True, False, True]),
-    ],
-    ids=lambda value: getattr(value, "kind", None),
-)
-def test_truncation_is_keyed_on_the_finish_reason(truncated: object, reward: list[float], valid: list[bool]) -> None:
-    """Faults G12, D3: only the row that hit the length limit is touched, and once."""
-    config = Reward(truncated=truncated)  # type: ignore[arg-type]
-    rows = [{"a": Score(value)} for value in (1, 2, 3)]
-    finishes: list[Finish] = ["stop", "length", "stop"]
-    result = compose(config, rows, {}, finishes=finishes)
-    assert result.reward_R.tolist() == reward
-    assert result.valid_R.tolist() == valid
-
-
-@pytest.mark.parametrize("outcome", [Abstain(), Failed("crashed")])
-def test_a_truncated_row_without_a_score_gets_none(outcome: Outcome) -> None:
-    """Fault G12: no opinion and failure are never turned into a reward by the truncation rule."""
-    result = compose(Reward(truncated=FixTruncated()), [{"a": outcome}], {}, finishes=["length"])
-    assert not result.valid_R.any()
-
-
-def test_finish_reasons_are_asked_for_where_they_matter() -> None:
-    with pytest.raises(InputError, match="hand in `finishes`"):
-        compose(Reward(truncated=ExcludeTruncated()), [{"a": Score(1)}], {})
-    with pytest.raises(InputError, match="2 finish reasons were given for 1 rows"):
-        compose(Reward(), [{"a": Score(1)}], {}, finishes=["stop", "stop"])
-
-
 def test_a_recipe_can_say_all_of_it() -> None:
     config = load(
         Reward,
         {
             "components": {"rm": {"weight": 0.5, "normalise": {"kind": "initial_mean", "samples": 64}}, "format": {}},
-            "truncated": {"kind": "penalty", "amount": 2.0},
         },
     )
     assert config.components == {
         "rm": Component(weight=0.5, normalise=InitialMean(samples=64)),
         "format": Component(),
     }
-    assert config.truncated == PenaliseTruncated(amount=2.0)
