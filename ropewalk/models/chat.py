@@ -34,12 +34,13 @@ def supervised_ids(
 
     `eos_id`: the id, or all ids, that end a completion; plain text is ended with the first. What a template writes
     after the end token is left off. Raises `InputError` where the template does not end the answer with such a token,
-    drops part of the answer, or rewrites what came before.
+    drops part of the answer, or rewrites what came before, and where the completion itself goes on after an end.
     """
     ends = (eos_id,) if isinstance(eos_id, int) else tuple(eos_id)
     prompt = prompt_ids(tokenizer, dialogue)
+    answer = _encode(tokenizer, completion)
+    _check_no_end_inside(completion, answer[:-1] if isinstance(dialogue, str) else answer, ends)
     if isinstance(dialogue, str):
-        answer = _encode(tokenizer, completion)
         if not answer or answer[-1] not in ends:
             answer = [*answer, ends[0]]
     else:
@@ -93,15 +94,22 @@ def _added(
     return _encode(tokenizer, after[len(before) :])
 
 
+def _check_no_end_inside(completion: str, ids: list[int], ends: tuple[int, ...]) -> None:
+    if any(token in ends for token in ids):
+        raise InputError(
+            f"the completion {completion[:40]!r} goes on after an end token, as no policy does: cut it there"
+        )
+
+
 def _until_end(ids: list[int], ends: tuple[int, ...], tokenizer: PreTrainedTokenizerFast) -> list[int]:
-    last = max((i for i, token in enumerate(ids) if token in ends), default=None)
-    if last is None:
+    first = next((i for i, token in enumerate(ids) if token in ends), None)
+    if first is None:
         raise InputError(
             f"{_named(tokenizer)} does not close the assistant's turn with an end token {list(ends)}, so a policy "
             "could not learn to stop: add the template's end token to eos_token_id in generation_config.json, or "
             + _ALTERNATIVES
         )
-    return ids[: last + 1]
+    return ids[: first + 1]
 
 
 _ALTERNATIVES = "use another chat_template.jinja in the model folder, or give the rows as plain text"
