@@ -7,7 +7,7 @@ that of the version it carries, given its whole prefix.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -116,6 +116,27 @@ class NativeEngine:
             self._watch.doubt()
         self._ready.extend(self._completion(ended, "aborted") for ended in self._scheduler.abort())
 
+    def follow(self, request: Request) -> Generator[str, None, Completion]:
+        """One completion piece by piece, for a reader who watches it grow; returns the completion.
+
+        Pieces are whole characters and join to the completion's text: what may turn out to begin a stop string is
+        held back.
+        """
+        self.submit([request])
+        held = max(map(len, request.sampling.stop_strings), default=1) - 1
+        said = 0
+        while True:
+            for completion in self.step():
+                if completion.request is request:
+                    yield completion.text[said:]
+                    return completion
+                self._ready.append(completion)
+            text, _ = self._texts.final(self._scheduler.said_by(request).tolist(), (), ())
+            sure = len(text.rstrip("\ufffd")) - held
+            if sure > said:
+                yield text[said:sure]
+                said = sure
+
     # --- one step ---
 
     @torch.no_grad()
@@ -126,6 +147,8 @@ class NativeEngine:
         """
         if self._watch is None:
             raise InputError("the engine has no weights yet: publish them first")
+        if self._paused:
+            raise InputError("the engine is paused: resume it before the next token")
         self._watch.check()
         whole = False
         try:

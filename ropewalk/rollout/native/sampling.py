@@ -36,7 +36,8 @@ def inverse_cdf(probs_NV: Tensor, uniforms_N: Tensor) -> Tensor:
     Two levels (blocks of the vocabulary, then ids of one block), so that no running sum over V is needed.
     """
     rest = -probs_NV.shape[1] % _CDF_BLOCK
-    blocks_NKB = functional.pad(probs_NV, (0, rest)).reshape(len(probs_NV), -1, _CDF_BLOCK)
+    padded_NV = functional.pad(probs_NV, (0, rest)) if rest else probs_NV
+    blocks_NKB = padded_NV.view(len(padded_NV), -1, _CDF_BLOCK)
     upto_NK = blocks_NKB.sum(-1, dtype=torch.float64).cumsum(1)
     target_N1 = uniforms_N[:, None].to(torch.float64) * upto_NK[:, -1:]
     block_N1 = _first_above(upto_NK, target_N1)

@@ -243,6 +243,11 @@ class Scheduler:
     def _prompt_key(self, row: int) -> bytes:
         return np.asarray(self._request(row).prompt_ids, np.int64).tobytes()
 
+    def said_by(self, request: Request) -> Ints:
+        """Tokens said so far in answer to this very request; none while it waits."""
+        rows = (row for row in self.rows() if self.requests[row] is request)
+        return np.concatenate([self.sampled(row) for row in rows] or [np.empty(0, np.int64)])
+
     def sequence(self, row: int) -> Ints:
         """Prompt and sampled tokens of a row."""
         return np.concatenate([np.asarray(self._request(row).prompt_ids, np.int64), self.sampled(row)])
