@@ -10,7 +10,8 @@ from ropewalk.monitors.report.read import Run
 from ropewalk.monitors.report.words import cell, clean, number, show
 from ropewalk.records.prompt import Json
 
-_BROWSER_ROWS = 300
+_FIRST, _MIDDLE, _LAST = 100, 150, 150
+"""Samples to leaf through, from the three parts of a long file."""
 _BINS = 24
 _FIRST_SCORES = {"truth": 0, "reward_model": 1}
 _WHOLE_NUMBERS = 40
@@ -42,11 +43,12 @@ class Pair:
 
 
 def browser(run: Run) -> list[Said]:
-    """The samples to leaf through, newest last: all of them, or the first and last of very many."""
-    shown = [said(row) for row in run.samples]
-    if len(shown) <= _BROWSER_ROWS:
-        return shown
-    return shown[: _BROWSER_ROWS // 3] + shown[-(_BROWSER_ROWS - _BROWSER_ROWS // 3) :]
+    """The samples to leaf through, newest last: all of them, or of very many both ends and an even choice between."""
+    rows = list(run.samples)
+    if len(rows) > _FIRST + _MIDDLE + _LAST:
+        between = rows[_FIRST:-_LAST]
+        rows = rows[:_FIRST] + [between[k * len(between) // _MIDDLE] for k in range(_MIDDLE)] + rows[-_LAST:]
+    return [said(row) for row in rows]
 
 
 def said(row: Row) -> Said:

@@ -51,9 +51,15 @@ def stacked(run: Run) -> Chart | None:
     if not names:
         return None
     data: list[Json] = []
-    for slot, name in enumerate(names):
+    slots = _slots(run)
+    for name in names:
         x, y = run.curve(name)
-        trace: Spec = {"name": plot_text(call_of(name)), "x": list(x), "y": list(y), "meta": {"slot": slot % SLOTS}}
+        trace: Spec = {
+            "name": plot_text(call_of(name)),
+            "x": list(x),
+            "y": list(y),
+            "meta": {"slot": slots[call_of(name)]},
+        }
         if len(run.metrics) > _BARS:
             data.append({**trace, "type": "scatter", "mode": "lines", "line": {"width": 0}, "stackgroup": "calls"})
         else:
@@ -124,7 +130,8 @@ def timeline(run: Run) -> Chart | None:
     start = min(span.start_seconds for span in spans)
     end = max(span.end_seconds for span in spans)
     data: list[Json] = []
-    for slot, name in enumerate(names):
+    slots = _slots(run)
+    for name in names:
         own = [span for span in spans if span.name == name]
         data.append(
             {
@@ -136,7 +143,7 @@ def timeline(run: Run) -> Chart | None:
                 "x": [span.end_seconds - span.start_seconds for span in own],
                 "customdata": [_detail(span) for span in own],
                 "hovertemplate": "%{customdata}<extra></extra>",
-                "meta": {"slot": slot % SLOTS},
+                "meta": {"slot": slots[name]},
             }
         )
     layout: Spec = {
@@ -164,6 +171,12 @@ def timeline(run: Run) -> Chart | None:
 
 def _calls(run: Run) -> list[str]:
     return [name for name in run.names if is_call_time(name) and call_of(name) not in _WHOLE]
+
+
+def _slots(run: Run) -> dict[str, int]:
+    """One colour per call, in the bars and in the timeline alike."""
+    calls = sorted({call_of(name) for name in _calls(run)} | {span.name for span in run.spans})
+    return {call: slot % SLOTS for slot, call in enumerate(calls)}
 
 
 def _last(spans: Sequence[Span]) -> list[Span]:
