@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ropewalk.records.errors import InputError, RunStopped
-from ropewalk.records.metric import Metric
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Completion, Request, Sample, SamplingRecord, sample_of
 from ropewalk.records.version import sample_seed
@@ -77,18 +76,3 @@ def _completions(engine: RolloutEngine, asked: Sequence[Request]) -> dict[tuple[
         if not whole:
             engine.abort()
     return done
-
-
-def rollout_metrics(samples: Sequence[Sample]) -> dict[str, Metric]:
-    """Lengths and ends as they were generated, whatever is later masked or skipped in training."""
-    heard = [sample for sample in samples if sample.finish != "failed"]
-    lengths = [sample.completion_tokens for sample in heard]
-    metrics = {
-        f"rollout/{name}": Metric.mean(sum(sample.finish == finish for sample in samples), len(samples))
-        for name, finish in (("stopped", "stop"), ("truncated", "length"), ("aborted", "aborted"), ("failed", "failed"))
-    }
-    if lengths:
-        metrics["rollout/length_tokens"] = Metric.mean(sum(lengths), len(lengths))
-        metrics["rollout/length_tokens_max"] = Metric.max(max(lengths))
-        metrics["rollout/length_tokens_min"] = Metric.min(min(lengths))
-    return metrics

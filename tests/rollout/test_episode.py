@@ -10,7 +10,7 @@ from ropewalk.records.errors import InputError, RunStopped
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Completion, Request
 from ropewalk.records.version import PolicyVersion
-from ropewalk.rollout.episode import collect, requests, rollout_metrics
+from ropewalk.rollout.episode import collect, requests
 from tests.fakes import Answer, ScriptedEngine
 from tests.rollout.helpers import settings
 
@@ -81,11 +81,6 @@ def test_failures_are_retried_and_what_still_fails_is_marked() -> None:
     assert [s.finish for s in samples] == ["stop", "stop", "length", "failed", "stop"]
     assert [s.completion_tokens for s in samples] == [3, 2, 2, 0, 2]
     assert sorted(flaky.calls) == [0, 1, 2, 3, 3, 3, 4, 4]
-    metrics = rollout_metrics(samples)
-    shares = {name: metrics[f"rollout/{name}"].value for name in ("stopped", "truncated", "failed", "aborted")}
-    assert shares == {"stopped": 0.6, "truncated": 0.2, "failed": 0.2, "aborted": 0.0}
-    assert metrics["rollout/length_tokens"].value == 9 / 4
-    assert metrics["rollout/length_tokens_min"].value == 2
 
 
 def test_too_many_failures_stop_the_run() -> None:
@@ -112,11 +107,3 @@ def test_a_paused_engine_cannot_be_collected_from() -> None:
     paused.pause()
     with pytest.raises(InputError, match="paused"):
         collect(paused, ask())
-
-
-def test_metrics_of_splits_merge_to_the_whole() -> None:
-    """Fault P1."""
-    samples = collect(engine(), ask(prompts=5, group_size=3))
-    whole = rollout_metrics(samples)
-    first, second = rollout_metrics(samples[:4]), rollout_metrics(samples[4:])
-    assert {n: first[n].merge(second[n]).value for n in whole} == {n: metric.value for n, metric in whole.items()}
