@@ -29,7 +29,7 @@ from transformers.utils import logging
 from ropewalk.models.config import FreshModel
 from ropewalk.models.folder import checked_folder, eos_ids_of, stored_settings
 from ropewalk.models.network import POLICY, Network
-from ropewalk.models.verify import stock_logits, verify
+from ropewalk.models.verify import stock_hidden, stock_logits, verify
 from ropewalk.records.errors import InputError
 
 Dtype = Literal["float32", "bfloat16"]
@@ -87,6 +87,7 @@ def load_scorer(path: str | Path, *, dtype: Dtype = "float32", device: str = "cp
     score = getattr(classifier, "score", None)
     if not isinstance(score, torch.nn.Linear) or score.bias is not None:
         raise InputError(f"{folder} has no linear `score` head without bias: save it with ropewalk's export")
+    expected = stock_hidden(classifier)
     with torch.device("meta"):
         causal_lm = AutoModelForCausalLM.from_config(classifier.config)
     setattr(causal_lm, causal_lm.base_model_prefix, classifier.base_model)
@@ -94,6 +95,7 @@ def load_scorer(path: str | Path, *, dtype: Dtype = "float32", device: str = "cp
     assert network.reward_head is not None
     with torch.no_grad():
         network.reward_head.weight.copy_(score.weight)
+    verify(network, expected)
     tokenizer = tokenizer_in(folder)
     return LoadedModel(
         network=network.to(device),

@@ -18,7 +18,7 @@ from ropewalk.records.packed import PackedBatch
 _STEM, _TAILS = 3, ((5, 6, 7, 8), (9, 10))
 """Tokens of a shared prompt, and the two continuations."""
 _TOLERANCE, _ROUGH = 5e-4, 8e-2
-"""Largest difference of a logit, as a share of the largest logit: in float32, and in half precision."""
+"""Largest difference of an output, as a share of the largest: in float32, and in half precision."""
 
 
 def _sequences(vocabulary: int) -> list[list[int]]:
@@ -28,16 +28,26 @@ def _sequences(vocabulary: int) -> list[list[int]]:
 @torch.no_grad()
 def stock_logits(causal_lm: PreTrainedModel) -> list[Tensor]:
     """Logits (T, V) of the probe sequences, each alone, by the model's own attention."""
-    device = next(causal_lm.parameters()).device
-    return [
-        causal_lm(input_ids=torch.tensor([ids], device=device), use_cache=False).logits[0]
-        for ids in _sequences(causal_lm.config.vocab_size)
-    ]
+    return [causal_lm(input_ids=ids, use_cache=False).logits[0] for ids in _inputs(causal_lm)]
+
+
+@torch.no_grad()
+def stock_hidden(model: PreTrainedModel) -> list[Tensor]:
+    """Last hidden states (T, D) of the same, for a model without a language-model head."""
+    return [model.base_model(input_ids=ids, use_cache=False).last_hidden_state[0] for ids in _inputs(model)]
+
+
+def _inputs(model: PreTrainedModel) -> list[Tensor]:
+    device = next(model.parameters()).device
+    return [torch.tensor([ids], device=device) for ids in _sequences(model.config.vocab_size)]
 
 
 @torch.no_grad()
 def verify(network: Network, expected: list[Tensor]) -> None:
-    """Raises `InputError` unless the packed probe sequences, with and without a shared prompt, give `expected`."""
+    """Raises `InputError` unless the packed probe sequences, with and without a shared prompt, give `expected`.
+
+    `expected` are stock logits for a network with a policy head, else stock hidden states.
+    """
     name = network.architecture.causal_class
     first, second = _sequences(network.vocabulary_size)
     ends = np.cumsum([_STEM, len(_TAILS[0]), len(_TAILS[1]), len(first)])
@@ -46,15 +56,16 @@ def verify(network: Network, expected: list[Tensor]) -> None:
         segments_S3=np.array([(0, ends[0], -1), (ends[0], ends[1], 0), (ends[1], ends[2], 0), (ends[2], ends[3], -1)]),
     )
     try:
-        logits = network.logits(network.hidden(token_batch(packed, network.device)))
+        hidden_TD = network.hidden(token_batch(packed, network.device))
     except (TypeError, LayoutMissing) as error:
         raise InputError(
             f"{name} does not hand keywords on to its attention layers: it cannot be run packed"
         ) from error
+    found = hidden_TD if network.lm_head is None else network.logits(hidden_TD)
     wanted = torch.cat([expected[0], expected[1][_STEM:], expected[0]]).float()
-    worst = float((logits.float() - wanted).abs().max() / wanted.abs().max())
-    if not worst <= (_TOLERANCE if logits.dtype == torch.float32 else _ROUGH):
+    worst = float((found.float() - wanted).abs().max() / wanted.abs().max())
+    if not worst <= (_TOLERANCE if found.dtype == torch.float32 else _ROUGH):
         raise InputError(
-            f"{name} gives other logits when run packed (relative difference {worst:.1g}): its attention, its layers "
+            f"{name} gives other outputs when run packed (relative difference {worst:.1g}): its attention, its layers "
             "or its head do more than ropewalk carries; take a plain decoder such as Llama, Qwen, Mistral or GPT-2"
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForSequenceClassification, AutoTokenizer
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, BloomConfig
 
 from ropewalk.models.export import save_policy, save_scorer
 from ropewalk.models.fingerprint import fingerprint
@@ -103,6 +103,15 @@ def test_a_head_that_is_missing_or_extra_is_an_error(tmp_path: Path, change: dic
     folder = save_scorer(loaded(tiny_llama(1, heads=REWARD)), tmp_path / "scorer")
     change_tensors(folder, **change)
     with pytest.raises(InputError, match=says):
+        load_scorer(folder)
+
+
+def test_a_scorer_that_packing_cannot_carry_is_refused(tmp_path: Path) -> None:
+    """Fault N4: also a reward model is run beside its stock form when it is loaded."""
+    folder = save_scorer(loaded(tiny_llama(1, heads=REWARD)), tmp_path / "scorer")
+    alibi = BloomConfig(vocab_size=264, hidden_size=32, n_layer=1, n_head=4, num_labels=1)
+    AutoModelForSequenceClassification.from_config(alibi).save_pretrained(folder)
+    with pytest.raises(InputError, match="BloomForCausalLM gives other outputs when run packed"):
         load_scorer(folder)
 
 

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from pydantic import ValidationError
 
 from ropewalk.models.config import FreshModel
 from ropewalk.models.export import save_policy
 from ropewalk.models.fingerprint import fingerprint
+from ropewalk.models.language import load_language, word_language
 from ropewalk.models.load import fresh_policy, load_policy, load_scorer, unsayable_ids
 from ropewalk.models.logprobs import policy_outputs
 from ropewalk.models.packed import token_batch
@@ -164,6 +166,34 @@ def test_damaged_folders_are_refused_by_name(tmp_path: Path, kind: str, says: st
 def test_a_missing_folder_is_said_to_be_missing(tmp_path: Path, path: str) -> None:
     with pytest.raises(InputError, match="there is no model folder"):
         load_policy(tmp_path / path)
+
+
+def test_a_hub_id_without_a_network_is_one_sentence() -> None:
+    with pytest.raises(InputError, match="nobody/nothing is neither a local folder nor a model that can be fetched"):
+        load_policy("nobody/nothing")
+
+
+def test_language_is_read_as_the_model_would_be(tmp_path: Path) -> None:
+    """Controllers read the tokenizer and ids without the weights: the same facts as loading gives."""
+    folder = policy_folder(tmp_path)
+    change_json(folder / "generation_config.json", {"top_k": 1})
+    model, language = load_policy(folder), load_language(folder)
+    assert (language.eos_ids, language.pad_id, language.vocabulary_size, list(language.notes)) == (
+        model.eos_ids,
+        model.pad_id,
+        model.vocabulary_size,
+        model.notes,
+    )
+    assert language.max_positions == model.network.config.max_position_embeddings
+    fresh, words = fresh_policy(FreshModel(), WORDS, ".", seed=0), word_language(FreshModel(), WORDS, ".", "<pad>")
+    assert (words.eos_ids, words.pad_id, words.vocabulary_size) == (fresh.eos_ids, fresh.pad_id, fresh.vocabulary_size)
+    assert words.tokenizer.get_vocab() == fresh.tokenizer.get_vocab()
+
+
+@pytest.mark.parametrize("sizes", [{"width": 10, "heads": 3}, {"heads": 6, "kv_heads": 4}, {"width": 6, "heads": 6}])
+def test_sizes_that_do_not_divide_are_refused(sizes: dict[str, int]) -> None:
+    with pytest.raises(ValidationError, match="multiple"):
+        FreshModel(**sizes)
 
 
 def test_loading_leaves_the_global_generator_alone(tmp_path: Path) -> None:

@@ -163,14 +163,14 @@ REFUSED = {
         lambda: tf.Gemma2Config(**TINY, num_key_value_heads=2, head_dim=8, layer_types=["full_attention"] * 2),
         "soft-capped|sliding-window",
     ),
-    "alibi": (lambda: tf.BloomConfig(**GPT_TINY), "other logits when run packed"),
-    "scaled logits": (lambda: tf.CohereConfig(**TINY, logit_scale=0.1), "other logits when run packed"),
+    "alibi": (lambda: tf.BloomConfig(**GPT_TINY), "other outputs when run packed"),
+    "scaled logits": (lambda: tf.CohereConfig(**TINY, logit_scale=0.1), "other outputs when run packed"),
     "keywords dropped": (lambda: tf.StableLmConfig(**TINY, num_key_value_heads=2), "does not hand keywords on"),
     "positions by batch": (
         lambda: tf.LlamaConfig(**TINY, rope_parameters={"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}),
         "longest sequence beside",
     ),
-    "encoder and decoder": (lambda: tf.BertConfig(**TINY, is_decoder=True), "other logits when run packed"),
+    "encoder and decoder": (lambda: tf.BertConfig(**TINY, is_decoder=True), "other outputs when run packed"),
 }
 
 
