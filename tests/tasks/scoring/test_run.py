@@ -50,7 +50,7 @@ def test_return_values_have_one_meaning(value: Outcome | float | bool | None, ou
     [
         *[float("nan"), float("inf"), -float("inf"), np.float64("nan"), 10**400],
         *[[1.0], [1.0, 0.0], (), np.array([1.0]), np.array(1.0), np.zeros(3)],
-        *["1", b"1", {}, {"reward": 1.0}, 1j, object()],
+        *["1", b"1", {}, {"reward": 1.0}, 1j, object],
     ],
     ids=repr,
 )
