@@ -30,7 +30,7 @@ from ropewalk.runtime.roles import (
     Source,
     Training,
 )
-from ropewalk.runtime.run import model_folder
+from ropewalk.runtime.run import local_model, model_folder
 from ropewalk.tasks.task import Vocabulary
 
 POLICY: frozenset[Head] = frozenset({"policy"})
@@ -79,7 +79,7 @@ def plan_of(recipe: TrainingRecipe, graph: CallGraph) -> ExecutionPlan:
 def start_source(recipe: TrainingRecipe, vocabulary: Vocabulary | None) -> Source:
     """Where the run's first weights come from."""
     if recipe.start_from is not None:
-        return FromPolicy(str(model_folder(recipe.start_from)))
+        return FromPolicy(str(local_model(recipe.start_from)))
     match recipe.model:
         case FolderModel(path=path, dtype=dtype):
             return FromPolicy(str(model_folder(path)), dtype)
@@ -132,10 +132,10 @@ def _online_roles(recipe: OnlineRecipe, steps: int) -> Mapping[str, RoleSetup]:
     roles = {"actor": RoleSetup(start_source(recipe, None), heads, training)}
     if method.kl.place != "none":
         other = recipe.reference
-        source: Source = FromPolicy(str(model_folder(other.path))) if other else FromRole("actor")
+        source: Source = FromPolicy(str(local_model(other.path))) if other else FromRole("actor")
         roles["reference"] = RoleSetup(source, POLICY)
     if recipe.reward_model is not None:
-        roles["reward"] = RoleSetup(FromScorer(str(model_folder(recipe.reward_model))), REWARD)
+        roles["reward"] = RoleSetup(FromScorer(str(local_model(recipe.reward_model))), REWARD)
     if isinstance(recipe, PPORecipe) and not shared:
         critic = recipe.critic or CriticLearner()
         source = FromRole("reward" if critic.start == "reward_model" else "actor")

@@ -124,6 +124,10 @@ class RunBook:
             return f"the KL to the reference exceeded {limits.kl:g} nats per sequence"
         return None
 
+    def interrupt(self, reason: str) -> None:
+        """End the run after the present iteration."""
+        self.interrupted = reason
+
     def close(self) -> None:
         for sink in self.sinks:
             sink.close()

@@ -20,6 +20,7 @@ from pathlib import Path
 from ropewalk.records.errors import InputError
 from ropewalk.records.files import read_jsonl, write_atomic
 from ropewalk.records.prompt import Json
+from ropewalk.runtime.recipe import built_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,3 +140,13 @@ def model_folder(reference: str) -> Path:
     if not found.is_dir():
         raise InputError(f"{reference}: the run has no {found.name}/ folder yet; let it finish or resume it first")
     return found
+
+
+def local_model(reference: str) -> Path:
+    """Like `model_folder`, for what must lie on this machine: a missing run is never looked for on the hub."""
+    found = model_folder(reference)
+    if found.is_dir():
+        return found
+    recipe = Path(reference.partition("@")[0]).name.rpartition("-")[0]
+    mend = f"make it with: ropewalk train {recipe}" if recipe in built_in() else "train it first, or name another"
+    raise InputError(f"there is no run or model folder {reference}: {mend}")

@@ -19,7 +19,7 @@ from ropewalk.runtime.prepare import language_of, sampling_record, the_task, tok
 from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.recipe import SampleRecipe
 from ropewalk.runtime.roles import FromPolicy, RoleSetup, Setup
-from ropewalk.runtime.run import model_folder
+from ropewalk.runtime.run import local_model, model_folder
 from ropewalk.tasks.scoring.run import score_samples
 from ropewalk.tasks.task import Task
 from ropewalk.training.config import Precision
@@ -95,7 +95,7 @@ def asking_of(job: SampleRecipe, task: Task | None) -> Asking:
 def model_of(job: SampleRecipe) -> tuple[str, str]:
     """Folder and dtype of a job's model."""
     if job.start_from is not None:
-        return str(model_folder(job.start_from)), "float32"
+        return str(local_model(job.start_from)), "float32"
     if not isinstance(job.model, FolderModel):
         raise InputError("a fresh model knows nothing to sample: give model.kind = 'folder' with a path, or start_from")
     return str(model_folder(job.model.path)), job.model.dtype

@@ -15,6 +15,7 @@ import multiprocessing
 import os
 import re
 import shutil
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
@@ -103,6 +104,8 @@ class _Forward:
 def _child(stage: str, text: str, folder: str, queue: "SimpleQueue[tuple[str, str, tuple[Any, ...]]]") -> None:
     from ropewalk.runtime.train import run_recipe  # noqa: PLC0415  (the driver must not import torch)
 
+    # A terminal sends Ctrl-C to children too; the driver hands it down once, as SIGTERM.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         run_recipe(read_recipe_text(text), Run(Path(folder)), resume=True, progress=_Forward(stage, queue))
     except RopewalkError as error:
@@ -146,13 +149,22 @@ class Chain:
                 finished = frozenset(s.name for s in self.recipe.stage if self._finished(s.name))
                 self.progress.advance(len(finished), self._note())
         finally:
-            for process in self.running.values():
-                process.terminate()
-            for process in self.running.values():
-                process.join()
+            self._end()
         if failures:
             raise RunStopped(f"{failures[0]}; mend it and resume {self.folder}")
         return {stage.name: Run(self.folder / stage.name) for stage in self.recipe.stage}
+
+    def _end(self) -> None:
+        """Running stages save and end; a second interrupt ends them at once."""
+        for _ in range(2):
+            for process in self.running.values():
+                process.terminate()
+            try:
+                for process in self.running.values():
+                    process.join()
+            except KeyboardInterrupt:
+                continue
+            return
 
     def _finished(self, name: str) -> bool:
         return name not in self.running and Run(self.folder / name).status().get("state") == "finished"

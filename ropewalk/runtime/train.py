@@ -2,26 +2,27 @@
 
     set-up ─▶ (restore | start) ─▶ loop ─▶ model/ ─▶ report.html ─▶ status "finished"
 
-A first Ctrl-C or SIGTERM ends the run after the present iteration with a checkpoint; a second one at once, without.
+A first Ctrl-C or SIGTERM ends the run after the present iteration with a checkpoint; a second one, or one outside
+the loop, at once. A new run that never got to its loop because of its input leaves no folder behind.
 """
 
-import signal
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import ropewalk
+from ropewalk.config.load import ConfigError
 from ropewalk.monitors.report.page import write_report
-from ropewalk.records.errors import InputError, RopewalkError, RunStopped
+from ropewalk.records.errors import InputError, Interrupted, RopewalkError, RunStopped
 from ropewalk.records.files import write_atomic
 from ropewalk.runtime.assemble import formula_of, graph_of, plan_of
 from ropewalk.runtime.book import RunBook
 from ropewalk.runtime.clock import Stopwatch
 from ropewalk.runtime.config import PeriodicEvaluation
 from ropewalk.runtime.crew import Crew
+from ropewalk.runtime.interrupt import Interrupt, interruptible
 from ropewalk.runtime.loop import Loop
 from ropewalk.runtime.progress import Progress, Silent
 from ropewalk.runtime.recipe import (
@@ -69,7 +70,11 @@ def train(
         overrides |= {"task": {"kind": "given"}}
     loaded = read_recipe(recipe, overrides)
     run = create_run(Path(recipe).stem, out=Path(out) if out else None, overwrite=overwrite)
-    return run_recipe(loaded, run, task=task, progress=progress)
+    try:
+        return run_recipe(loaded, run, task=task, progress=progress)
+    except (InputError, ConfigError):
+        _remove_unstarted(run)
+        raise
 
 
 def run_recipe(
@@ -80,32 +85,43 @@ def run_recipe(
     run.folder.mkdir(parents=True, exist_ok=True)
     if resume and run.status().get("state") == "finished":
         return run
-    match recipe:
-        case StagesRecipe():
-            write_stages(recipe, run.folder)
-            Chain(recipe, run.folder, progress).run()
-            run.write("status.json", {"state": "finished"})
-        case SampleRecipe():
-            run_sample(recipe, run, task=task, progress=progress)
-        case _:
-            _train_one(recipe, run, task, resume, progress)
+    try:
+        with interruptible(run.folder) as asked:
+            match recipe:
+                case StagesRecipe():
+                    write_stages(recipe, run.folder)
+                    Chain(recipe, run.folder, progress).run()
+                    run.write("status.json", {"state": "finished"})
+                case SampleRecipe():
+                    run_sample(recipe, run, task=task, progress=progress)
+                case _:
+                    _train_one(recipe, run, Given(task, resume, asked), progress)
+    except RopewalkError as error:
+        run.write("status.json", {"state": "stopped", "reason": str(error)})
+        raise
     return run
 
 
-def _train_one(recipe: TrainingRecipe, run: Run, task: Task | None, resume: bool, progress: Progress) -> None:
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a call of `train` hands to its one run."""
+
+    task: Task | None
+    resume: bool
+    interrupt: Interrupt
+
+
+def _train_one(recipe: TrainingRecipe, run: Run, given: Given, progress: Progress) -> None:
     plan = plan_of(recipe, graph_of(recipe))
     write_atomic(run.recipe_file, recipe_text(recipe))
     write_atomic(run.folder / "plan.json", plan.to_json() + "\n")
     run.write("status.json", {"state": "running"})
     progress.begin("loading", 1)
-    crew, work = prepare(recipe, task, progress)
+    crew, work = prepare(recipe, given.task, progress)
     try:
-        state = restore(run, crew, work.start, progress) if resume else work.start
+        state = restore(run, crew, work.start, progress) if given.resume else work.start
         _write_lineage(recipe, run, state, crew, work.role)
-        _loop(recipe, run, crew, work, state, progress)
-    except RopewalkError as error:
-        run.write("status.json", {"state": "stopped", "reason": str(error)})
-        raise
+        _loop(recipe, run, crew, work, state, given.interrupt, progress)
     finally:
         crew.close()
 
@@ -116,6 +132,7 @@ def _loop(
     crew: Crew,
     work: Work,
     state: RunState,
+    interrupt: Interrupt,
     progress: Progress,
 ) -> None:
     book = RunBook(
@@ -133,13 +150,16 @@ def _loop(
     progress.begin("training", work.limits.iterations, state.iteration)
     watch = Stopwatch(earlier_seconds=state.seconds)
     try:
-        with _interruptible(book):
-            graph = graph_of(recipe)
-            loop = Loop(crew, graph, plan_of(recipe, graph), work.source, work.credit, book, watch)
-            state, reason = loop.run(state)
+        interrupt.note = book.interrupt
+        graph = graph_of(recipe)
+        loop = Loop(crew, graph, plan_of(recipe, graph), work.source, work.credit, book, watch)
+        state, reason = loop.run(state)
     finally:
+        interrupt.note = None
         book.close()
-    if book.dead is not None or book.interrupted is not None:
+    if interrupt.number is not None and state.iteration < work.limits.iterations:
+        raise Interrupted(reason, interrupt.number)
+    if book.dead is not None:
         raise RunStopped(reason)
     if isinstance(recipe, SFTRecipe) and recipe.sharpen != 1:
         crew.call("sharpen", role=work.role, factor=recipe.sharpen).result()
@@ -151,25 +171,11 @@ def _loop(
     write_report(run.folder)
 
 
-@contextmanager
-def _interruptible(book: RunBook) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the run after the present iteration; the second time at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def note(number: int, _frame: FrameType | None) -> None:
-        if book.interrupted is not None:
-            raise KeyboardInterrupt
-        name = "Ctrl-C" if number == signal.SIGINT else "SIGTERM"
-        book.interrupted = f"stopped by {name}; go on with: ropewalk train --resume {book.run.folder}"
-
-    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _remove_unstarted(run: Run) -> None:
+    """Remove the folder of a run in which nothing was done yet."""
+    names = {path.name for path in run.folder.iterdir()}
+    if names <= {"recipe.toml", "stages.json", "plan.json", "status.json"}:
+        shutil.rmtree(run.folder)
 
 
 def _write_lineage(recipe: TrainingRecipe, run: Run, state: RunState, crew: Crew, role: str) -> None:
