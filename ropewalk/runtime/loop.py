@@ -72,7 +72,8 @@ class Loop:
 
     def run(self, state: RunState) -> tuple[RunState, str]:
         """Iterate until a stop rule holds; the final state and the reason."""
-        while (reason := self.book.stop_reason(state)) is None:
+        reason = self.book.stop_reason(state)
+        while reason is None:
             with self.watch.span("gather"):
                 experience, ledger = self.source.gather(state.iteration, state.ledger)
             experience = self.forward(experience)
@@ -81,7 +82,9 @@ class Loop:
             metrics = self.train(credited.experience, state.iteration)
             credited = replace(credited, state=credited.state.advanced(seconds=self.watch.seconds()))
             state = self.book.record(credited, merge([credited.metrics, metrics]), self.watch)
-            self.book.save(state, last=self.book.stop_reason(state) is not None)
+            # Asked once: a signal that comes while saving ends the next iteration, which then saves too.
+            reason = self.book.stop_reason(state)
+            self.book.save(state, last=reason is not None)
         return state, reason
 
     def forward(self, experience: Experience) -> Experience:

@@ -35,6 +35,7 @@ from ropewalk.records.sample import Request, Sample, SamplingRecord
 from ropewalk.records.version import PolicyVersion
 from ropewalk.rollout.episode import collect
 from ropewalk.rollout.native.engine import NativeEngine
+from ropewalk.rollout.probe import probe
 from ropewalk.runtime.names import of_role
 from ropewalk.runtime.roles import (
     FromPolicy,
@@ -53,6 +54,7 @@ from ropewalk.training.step import gradients, train_batch
 Column = npt.NDArray[np.generic]
 SMALL_PARAMETERS = 20_000_000
 """Below this one thread is fastest (a 1M-parameter model loses more to waking threads than it gains)."""
+PROBE_TOKENS = 6
 
 
 @dataclass
@@ -110,7 +112,9 @@ class Worker:
         if setup.engine is not None:
             actor = self.roles["actor"].model
             self.engine = NativeEngine(actor.network, actor.tokenizer, setup.engine)
-            self.publish()
+            version = self.publish()
+            # Once a run is enough: every iteration compares both sides on all of its own samples.
+            probe(self.engine, actor.network, version, SamplingRecord(1.0, PROBE_TOKENS, actor.eos_ids))
 
     # -- calls -------------------------------------------------------------------------------------------------
 
@@ -177,9 +181,14 @@ class Worker:
         return {name: role.state.state_tensors() for name, role in self.roles.items() if role.state is not None}
 
     def load_state_tensors(self, tensors: Mapping[str, Mapping[str, torch.Tensor]]) -> None:
+        """Put saved tensors in place; the engine gets the restored weights. `InputError` if a role's are missing."""
         for name, role in self.roles.items():
             if role.state is not None:
+                if name not in tensors:
+                    raise InputError(f"the checkpoint has no role {name}: resume with the recipe it was saved by")
                 role.state.load_state_tensors(tensors[name])
+        if self.engine is not None:
+            self.publish()
 
     def export(self, role: str, folder: Path) -> None:
         """Write a role as a plain Hugging Face folder; an earlier one is replaced once the new one is whole."""
