@@ -19,6 +19,8 @@ SHOWN = {
     "groups_without_signal": "group/no_variance",
     "group_reward_std": "group/reward_std",
     "nll_per_token": "loss/nll_per_token",
+    "engine_logprob_gap": "engine/logprob_gap_max",
+    "old_logprob_gap": "policy/old_logprob_gap_max",
     "value_clip_fraction": "value/clip_fraction",
     "reward": "reward/mean",
 }

@@ -85,7 +85,7 @@ def tokenised_prompts(
 
 def text_rows(config: TextRows, language: Language, seed: int, progress: Progress) -> tuple[list[Row], DataLedger]:
     """Rows of (ids, mask) of a supervised recipe, and the ledger over them."""
-    records = read_text(config, progress)
+    records = read_text(config, seed, progress)
     limit = language.max_positions or 1 << 30
     if not isinstance(config, CityCorpus):
         limit = min(config.max_tokens, limit)
@@ -105,11 +105,11 @@ def text_rows(config: TextRows, language: Language, seed: int, progress: Progres
     return [row for _, row in kept], _ledger([r for r, _ in kept], language, seed)
 
 
-def read_text(config: TextRows, progress: Progress) -> Sequence[Document | Demonstration]:
+def read_text(config: TextRows, seed: int, progress: Progress) -> Sequence[Document | Demonstration]:
     """The records of a supervised recipe."""
     match config:
         case CityCorpus():
-            return city_documents(config)
+            return city_documents(config, seed)
         case Documents():
             found, report = documents(config.path)
         case Demonstrations():

@@ -85,8 +85,6 @@ class CityCorpus(Section):
     """How many to draw."""
     shuffled_share: Share = 0.0
     """Share of sentences with shuffled words: 0.5 gives the corpus of the babbling reference."""
-    seed: int = 0
-    """Of the draw."""
 
 
 class Raw(Section):

@@ -113,10 +113,29 @@ def train_batch(
         for rows in _dealt(batch, minibatches, np.random.default_rng([*seed, epoch])):
             part = batch if minibatches == 1 else batch.select(rows)
             result = optimiser_step(state, part if found else _on_policy(part), objective, sampling=sampling)
+            gaps = {} if found or result.logprobs_T is None else _gaps(state, part, result.logprobs_T)
             if not found and minibatches == 1 and result.logprobs_T is not None:
                 batch = batch.with_columns(tokens={"old_logprobs": result.logprobs_T})
-            found.append(result.metrics)
+            found.append({**result.metrics, **gaps})
     return merge(found)
+
+
+def _gaps(state: TrainState, batch: PackedBatch, logprobs_T: Array) -> Metrics:
+    """Largest |trainer − recorded| log-prob over this rank's policy tokens, before any update; 0 but for round-off.
+
+    `engine_logprob_gap` compares with what the engine sampled from, `old_logprob_gap` with the column old_logprobs:
+    the logarithm of the first step's ratio had it been computed from that column.
+    """
+    mine_T = np.zeros(batch.tokens, np.bool_)
+    mine_T[_share(state, batch)[1]] = True
+    mine_T &= batch.token_columns["policy_mask"].astype(np.bool_)
+    found: dict[str, Metric] = {}
+    for name, column in (("engine_logprob_gap", "rollout_logprobs"), ("old_logprob_gap", "old_logprobs")):
+        recorded_T = batch.token_columns.get(column)
+        if recorded_T is not None:
+            known_T = mine_T & np.isfinite(recorded_T)
+            found[name] = Metric.max(float(np.abs(logprobs_T[known_T] - recorded_T[known_T]).max(initial=0.0)))
+    return found
 
 
 def _dealt(batch: PackedBatch, count: int, generator: np.random.Generator) -> list[Ints]:

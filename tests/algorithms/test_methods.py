@@ -73,14 +73,6 @@ def test_supervised_methods_are_one_train_call() -> None:
     assert reward_model.graph(RewardModel())["reward_train"].unit == "pair"
 
 
-def test_steps_follow_from_epochs_and_batches() -> None:
-    """Fault J6: the last step of an epoch may be short, none is lost."""
-    assert ppo.steps_per_iteration(PPO(epochs=3, minibatches=4)) == 12
-    assert grpo.steps_per_iteration(GRPO(epochs=2, minibatches=5)) == 10
-    assert sft.total_steps(SFT(epochs=2, rows_per_step=8), 17) == 6
-    assert reward_model.total_steps(RewardModel(epochs=3, pairs_per_step=10), 20) == 6
-
-
 PPO_CHANGES = (
     {"gamma": 0.875},
     {"lam": 0.625},

@@ -42,8 +42,3 @@ def formula(cfg: GRPO) -> str:
         advantage=f"({advantage}) / std(group)" if cfg.scale == "std" else advantage,
         reward=reward_rule(cfg.kl, cfg.unfinished, "summed over the sequence"),
     )
-
-
-def steps_per_iteration(cfg: GRPO) -> int:
-    """Optimiser steps of one iteration."""
-    return cfg.epochs * cfg.minibatches

@@ -54,8 +54,3 @@ def formula(cfg: PPO) -> str:
         whiten=" whitened over tokens" if cfg.whiten == "tokens" else "",
         reward=reward_rule(cfg.kl, cfg.unfinished, "per token"),
     )
-
-
-def steps_per_iteration(cfg: PPO) -> int:
-    """Optimiser steps of one iteration."""
-    return cfg.epochs * cfg.minibatches

@@ -16,8 +16,3 @@ def graph(cfg: RewardModel) -> CallGraph:
 def formula(cfg: RewardModel) -> str:
     """The objective with its direction, filled from the settings."""
     return FORMULA.format(epochs=cfg.epochs, pairs=cfg.pairs_per_step)
-
-
-def total_steps(cfg: RewardModel, pairs: int) -> int:
-    """Optimiser steps over `pairs` pairs; the last step of an epoch may be short."""
-    return cfg.epochs * -(-pairs // cfg.pairs_per_step)

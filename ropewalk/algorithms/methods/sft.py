@@ -16,8 +16,3 @@ def graph(cfg: SFT) -> CallGraph:
 def formula(cfg: SFT) -> str:
     """The objective with its direction, filled from the settings."""
     return FORMULA.format(epochs=cfg.epochs, rows=cfg.rows_per_step, mean=mean_over(cfg.reduction))
-
-
-def total_steps(cfg: SFT, rows: int) -> int:
-    """Optimiser steps over `rows` rows of data; the last step of an epoch may be short."""
-    return cfg.epochs * -(-rows // cfg.rows_per_step)

@@ -26,11 +26,11 @@ def document_text(words: Sequence[str]) -> str:
     return " ".join((MARK, *words))
 
 
-def documents(config: CityCorpus) -> list[Document]:
+def documents(config: CityCorpus, seed: int) -> list[Document]:
     """The pretraining corpus of a recipe."""
     if config.shuffled_share > 0:
-        return babble(config.sentences, config.seed, config.shuffled_share)
-    return corpus(config.sentences, config.seed)
+        return babble(config.sentences, seed, config.shuffled_share)
+    return corpus(config.sentences, seed)
 
 
 def corpus(count: int, seed: int) -> list[Document]:

@@ -53,6 +53,6 @@ def test_half_of_the_babble_is_shuffled_after_its_first_word() -> None:
 
 
 def test_a_recipe_chooses_size_seed_and_babble() -> None:
-    assert documents(CityCorpus(sentences=20, seed=3)) == corpus(20, seed=3)
-    assert documents(CityCorpus(sentences=20, seed=3, shuffled_share=0.5)) == babble(20, seed=3)
-    assert documents(CityCorpus(sentences=20, seed=3, shuffled_share=1.0)) == babble(20, seed=3, shuffled_share=1.0)
+    assert documents(CityCorpus(sentences=20), seed=3) == corpus(20, seed=3)
+    assert documents(CityCorpus(sentences=20, shuffled_share=0.5), seed=3) == babble(20, seed=3)
+    assert documents(CityCorpus(sentences=20, shuffled_share=1.0), seed=3) == babble(20, seed=3, shuffled_share=1.0)
