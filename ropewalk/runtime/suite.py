@@ -91,7 +91,7 @@ class Suite(Section):
 def read_suite(path: str | Path) -> Suite:
     """The suite of a file. `ConfigError` for wrong sections, `InputError` for no set or a name that occurs twice."""
     suite = load(Suite, read_toml(path))
-    names = Counter(part.name for part in (*suite.set, *suite.pairs, *suite.text))
+    names = Counter([*(s.name for s in suite.set), *(p.name for p in suite.pairs), *(t.name for t in suite.text)])
     if not names:
         raise InputError(f"{path} names no set: write [[set]] with a name and a task, [[pairs]], or [[text]]")
     twice = [name for name, count in names.items() if count > 1]
