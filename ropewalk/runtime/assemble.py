@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 
 from ropewalk.algorithms.methods import grpo, ppo, reward_model, sft
+from ropewalk.config.schema import Section
 from ropewalk.models.config import FolderModel, FreshModel
 from ropewalk.plan.execution import CallPlan, ExecutionPlan, default_plan
 from ropewalk.plan.graph import CallGraph
 from ropewalk.plan.layout import Layout
 from ropewalk.records.errors import InputError
+from ropewalk.runtime.config import GivenTask, PromptData
 from ropewalk.runtime.recipe import (
     CriticLearner,
     GRPORecipe,
@@ -31,11 +33,24 @@ from ropewalk.runtime.roles import (
     Training,
 )
 from ropewalk.runtime.run import local_model, model_folder
-from ropewalk.tasks.task import Vocabulary
+from ropewalk.tasks.config import Gsm8kTask, PromptsTask
+from ropewalk.tasks.load import load_task
+from ropewalk.tasks.task import Task, Vocabulary
 
 POLICY: frozenset[Head] = frozenset({"policy"})
 VALUE: frozenset[Head] = frozenset({"value"})
 REWARD: frozenset[Head] = frozenset({"reward"})
+
+
+def the_task(config: Section, data: PromptData | None, given: Task | None) -> Task:
+    """The task object of a recipe, or the one handed in."""
+    if isinstance(config, GivenTask):
+        if given is None:
+            raise InputError("this run's task is a Python object: hand it to ropewalk.train(task=…) again")
+        return given
+    if data is not None and not isinstance(config, Gsm8kTask | PromptsTask):
+        raise InputError("this task reads no data file: take [data] out of the recipe")
+    return load_task(config, data.path if data else None)  # type: ignore[arg-type]
 
 
 def graph_of(recipe: TrainingRecipe) -> CallGraph:

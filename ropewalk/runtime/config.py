@@ -7,6 +7,9 @@ from pydantic import Field
 from ropewalk.config.schema import Section
 from ropewalk.tasks.config import CityCorpus, CityTask, FileTask, Gsm8kTask, PromptsTask, SumsTask
 
+LEARNED = "reward_model"
+"""Name under which a learned reward's score stands beside the task's own scorers."""
+
 
 class Stop(Section):
     """When a run ends; the first rule that holds."""

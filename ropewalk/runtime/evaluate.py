@@ -8,6 +8,7 @@ from ropewalk.monitors.report.page import write_report
 from ropewalk.records.errors import InputError
 from ropewalk.records.files import dumps, write_atomic
 from ropewalk.rollout.config import NativeEngineConfig, Sampling
+from ropewalk.runtime.assemble import the_task
 from ropewalk.runtime.config import GivenTask
 from ropewalk.runtime.findings import Evaluation, SetFinding
 from ropewalk.runtime.policy_eval import (
@@ -19,7 +20,6 @@ from ropewalk.runtime.policy_eval import (
     draw,
     task_measures,
 )
-from ropewalk.runtime.prepare import the_task
 from ropewalk.runtime.progress import Progress, Silent
 from ropewalk.runtime.recipe import (
     GRPORecipe,

@@ -6,7 +6,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from ropewalk.config.schema import Section
 from ropewalk.data.fit import fit_pair, fit_row
 from ropewalk.data.forms import RefusedRow
 from ropewalk.data.ledger import DataLedger, fingerprint
@@ -18,14 +17,12 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Demonstration, Document, PreferencePair, Prompt
 from ropewalk.records.sample import SamplingRecord
 from ropewalk.rollout.config import Sampling, resolve
-from ropewalk.runtime.config import Demonstrations, Documents, GivenTask, PairFile, PromptData, TextRows
+from ropewalk.runtime.config import Demonstrations, Documents, PairFile, TextRows
 from ropewalk.runtime.experience import TokenisedPrompts
 from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.roles import FromPolicy, FromScorer, FromSizes, Source
 from ropewalk.tasks.city.corpus import documents as city_documents
-from ropewalk.tasks.config import CityCorpus, Gsm8kTask, PromptsTask
-from ropewalk.tasks.load import load_task
-from ropewalk.tasks.task import Task
+from ropewalk.tasks.config import CityCorpus
 from ropewalk.training.packing import Row
 
 T = TypeVar("T", bound=Document | Demonstration | PreferencePair | Prompt)
@@ -41,17 +38,6 @@ def language_of(source: Source) -> Language:
         case FromSizes(config, vocabulary, _):
             return word_language(config, vocabulary.words, vocabulary.eos, vocabulary.pad)
     raise RuntimeError("a run does not start from another of its roles")
-
-
-def the_task(config: Section, data: PromptData | None, given: Task | None) -> Task:
-    """The task object of a recipe, or the one handed in."""
-    if isinstance(config, GivenTask):
-        if given is None:
-            raise InputError("this run's task is a Python object: hand it to ropewalk.train(task=…) again")
-        return given
-    if data is not None and not isinstance(config, Gsm8kTask | PromptsTask):
-        raise InputError("this task reads no data file: take [data] out of the recipe")
-    return load_task(config, data.path if data else None)  # type: ignore[arg-type]
 
 
 def sampling_record(sampling: Sampling, language: Language) -> SamplingRecord:

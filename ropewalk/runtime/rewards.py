@@ -17,6 +17,7 @@ from ropewalk.records.metric import Metric, merge
 from ropewalk.records.packed import PackedBatch
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Score
+from ropewalk.runtime.config import LEARNED
 from ropewalk.runtime.experience import Experience
 from ropewalk.runtime.loop import Credited
 from ropewalk.runtime.state import RunState
@@ -24,8 +25,6 @@ from ropewalk.tasks.config import Reward
 from ropewalk.tasks.scoring.compose import compose
 from ropewalk.tasks.scoring.run import check_failures
 
-LEARNED = "reward_model"
-"""Name under which a learned reward's score stands beside the task's own scorers."""
 RATIO_TOLERANCE = 1e-3
 
 

@@ -11,11 +11,12 @@ from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Sample, SamplingRecord
 from ropewalk.rollout.config import NativeEngineConfig, Sampling
 from ropewalk.rollout.episode import requests
+from ropewalk.runtime.assemble import the_task
 from ropewalk.runtime.config import Hardware
 from ropewalk.runtime.crew import Crew
 from ropewalk.runtime.experience import TokenisedPrompts
 from ropewalk.runtime.hosts.open import open_crew
-from ropewalk.runtime.prepare import language_of, sampling_record, the_task, tokenised_prompts
+from ropewalk.runtime.prepare import language_of, sampling_record, tokenised_prompts
 from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.recipe import SampleRecipe
 from ropewalk.runtime.roles import FromPolicy, RoleSetup, Setup

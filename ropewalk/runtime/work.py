@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from ropewalk.algorithms.config import GRPO, PPO
 from ropewalk.records.metric import Metric
-from ropewalk.runtime.assemble import graph_of, plan_of, setup_of, start_source
+from ropewalk.runtime.assemble import graph_of, plan_of, setup_of, start_source, the_task
 from ropewalk.runtime.book import Limits
 from ropewalk.runtime.config import NoEvaluation
 from ropewalk.runtime.crew import Crew
@@ -19,7 +19,6 @@ from ropewalk.runtime.prepare import (
     prompt_ledger,
     sampling_record,
     text_rows,
-    the_task,
     tokenised_prompts,
 )
 from ropewalk.runtime.progress import Progress

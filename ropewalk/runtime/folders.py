@@ -1,0 +1,126 @@
+"""What a model folder's files say of it, without loading the model and without torch."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from tokenizers import Tokenizer
+
+from ropewalk.models.folder import checked_folder, eos_ids_of, read_object
+from ropewalk.plan.shape import ModelShape
+from ropewalk.records.errors import InputError
+from ropewalk.records.prompt import Dialogue
+
+Kind = Literal["policy", "scorer"]
+_SLOW_TOKENIZERS = ("tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
+_LENGTH_BYTES = 8
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """A folder's model as far as its files tell."""
+
+    folder: Path
+    config: Mapping[str, Any]
+    shape: ModelShape
+    tokenizer: Tokenizer | None
+    """None where the folder has no tokenizer.json; transformers makes one from its other files."""
+    eos_ids: tuple[int, ...]
+    pad_id: int | None
+    notes: tuple[str, ...]
+
+    @property
+    def words(self) -> Mapping[str, int] | None:
+        return None if self.tokenizer is None else self.tokenizer.get_vocab()
+
+    def counts(self, texts: Sequence[str]) -> list[int] | None:
+        """Tokens of each text as it stands; a chat template adds to them. None where they cannot be counted."""
+        if self.tokenizer is None:
+            return None
+        try:
+            return [len(found.ids) for found in self.tokenizer.encode_batch(list(texts), add_special_tokens=False)]
+        except Exception as error:
+            raise InputError(
+                f"the vocabulary of {self.folder} cannot spell every text ({error}): "
+                "take a model whose words are those of the data"
+            ) from error
+
+
+def model_facts(folder: Path, kind: Kind) -> ModelFacts:
+    """Look at a folder. Raises `InputError` for what loading it would refuse and its files already show."""
+    config, notes = checked_folder(folder)
+    _check_kind(folder, config, kind)
+    _check_weights(folder)
+    shape = ModelShape.from_config(config)
+    tokenizer = _tokenizer(folder)
+    settings = read_object(folder / "tokenizer_config.json") or {}
+    words = tokenizer.get_vocab() if tokenizer else {}
+    pad_id = words.get(_token(settings.get("pad_token")), config.get("pad_token_id"))
+    return ModelFacts(
+        folder=folder,
+        config=config,
+        shape=shape if kind == "policy" else shape.with_scalar_head(),
+        tokenizer=tokenizer,
+        eos_ids=eos_ids_of(folder, config, words.get(_token(settings.get("eos_token")))),
+        pad_id=pad_id,
+        notes=tuple(notes),
+    )
+
+
+def text_of(dialogue: Dialogue) -> str:
+    """A prompt's text, without what a chat template puts around it."""
+    return dialogue if isinstance(dialogue, str) else "\n".join(message.content for message in dialogue)
+
+
+def _check_kind(folder: Path, config: Mapping[str, Any], kind: Kind) -> None:
+    architectures = config.get("architectures") or []
+    scores = any(str(name).endswith("ForSequenceClassification") for name in architectures)
+    if kind == "policy" and scores:
+        raise InputError(f"{folder} holds a reward model, which cannot speak: name a language model or its run")
+    if kind == "scorer" and architectures and not scores:
+        raise InputError(f"{folder} holds a language model, not a reward model: name a run of method 'reward_model'")
+    labels = config.get("num_labels", len(config.get("id2label", {0: ""})))
+    if kind == "scorer" and labels != 1:
+        raise InputError(f"{folder} has {labels} labels: a reward model is a sequence classifier with exactly one")
+
+
+def _check_weights(folder: Path) -> None:
+    """Every safetensors file is as long as its own header says, and every file of an index is there."""
+    index = read_object(folder / "model.safetensors.index.json") or {}
+    for name in sorted(set(map(str, dict(index.get("weight_map", {})).values()))):
+        if not (folder / name).is_file():
+            raise InputError(f"{folder} lacks {name}, which its index names: copy it there")
+    for path in sorted(folder.glob("*.safetensors")):
+        if path.stat().st_size != _promised_bytes(path):
+            raise InputError(f"{path} is cut short or no safetensors file: fetch it again")
+
+
+def _promised_bytes(path: Path) -> int | None:
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(_LENGTH_BYTES), "little")
+        if length > path.stat().st_size:
+            return None
+        try:
+            header = json.loads(file.read(length))
+            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+            return None
+    return _LENGTH_BYTES + length + max(ends, default=0)
+
+
+def _tokenizer(folder: Path) -> Tokenizer | None:
+    path = folder / "tokenizer.json"
+    if path.is_file():
+        if read_object(path) is None:
+            return None
+        return Tokenizer.from_file(str(path))
+    if not any((folder / name).is_file() for name in _SLOW_TOKENIZERS):
+        raise InputError(f"{folder} has no tokenizer: copy tokenizer.json there")
+    return None
+
+
+def _token(setting: Any) -> str:
+    """A special token as tokenizer_config.json gives it: text, or a table with its content."""
+    return str(setting.get("content", "")) if isinstance(setting, Mapping) else str(setting or "")
