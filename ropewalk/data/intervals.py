@@ -39,8 +39,11 @@ class Estimate:
         return value < self.low or value > self.high
 
 
-def wilson(successes: int, count: int) -> Estimate:
-    """Share with Wilson's score interval: (p + z²/2n ± z·√(p(1−p)/n + z²/4n²)) / (1 + z²/n)."""
+def wilson(successes: float, count: int) -> Estimate:
+    """Share with Wilson's score interval: (p + z²/2n ± z·√(p(1−p)/n + z²/4n²)) / (1 + z²/n).
+
+    Successes may be parts (half a win for a tie): a value in [0, 1] varies by at most p(1−p), so the interval holds.
+    """
     if count < 1 or not 0 <= successes <= count:
         raise InputError(f"a share needs 0 <= successes <= count and count >= 1, got {successes} of {count}")
     share, z2 = successes / count, Z_95**2
