@@ -18,6 +18,7 @@ from ropewalk.monitors.samples import choose, sample_record
 from ropewalk.monitors.sinks.open import open_sinks
 from ropewalk.monitors.sinks.sink import Sink
 from ropewalk.monitors.timeline import TimelineFile
+from ropewalk.records.errors import RunStopped
 from ropewalk.records.files import rollout_file, write_samples
 from ropewalk.records.metric import Metric
 from ropewalk.records.packed import PackedBatch
@@ -25,6 +26,7 @@ from ropewalk.records.span import Span
 from ropewalk.runtime.clock import Stopwatch
 from ropewalk.runtime.config import Checkpoints
 from ropewalk.runtime.crew import Crew
+from ropewalk.runtime.guard import ratio_fault
 from ropewalk.runtime.loop import Credited
 from ropewalk.runtime.names import shown
 from ropewalk.runtime.progress import Progress
@@ -73,49 +75,62 @@ class RunBook:
         self.evaluate: Evaluate | None = None
         self.evaluate_every = 0
         self.exported_role = "actor"
+        self.ratio_tolerance: float | None = None
+        """Largest gap between engine and trainer; None where they may differ (bf16, recorded rollouts)."""
         self.dead: str | None = None
         self.previous_seconds = 0.0
 
-    def record(self, credited: Credited, metrics: Mapping[str, Metric], watch: Stopwatch) -> RunState:
-        """Write an iteration; the state with its best value brought up to date."""
-        state = credited.state
-        spans = watch.take()
-        public = {**shown(metrics), **_seconds(spans)}
-        took = state.seconds - self.previous_seconds
-        public["tokens_per_second"] = Metric.mean(credited.experience.batch.tokens, took)
+    def go_on(self, state: RunState) -> None:
+        """Take up a resumed run: what its rules have seen so far is read from its own metrics."""
         self.previous_seconds = state.seconds
-        if self.evaluate is not None and self.evaluate_every and state.iteration % self.evaluate_every == 0:
+        for row in self.run.metrics():
+            values = {name: value for name, value in row.items() if isinstance(value, int | float) or value is None}
+            self.history = extend(self.history, values, self.health)
+            self.latest = {name: value for name, value in values.items() if value is not None}
+
+    def record(self, credited: Credited, metrics: Mapping[str, Metric], watch: Stopwatch) -> RunState:
+        """Write an iteration; the state with its best value and its clock brought up to date.
+
+        Raises `RunStopped` if the first ratio was not 1: then nothing of this iteration is saved.
+        """
+        state, public = credited.state, shown(metrics)
+        tokens = Metric.mean(credited.experience.batch.tokens, state.seconds - self.previous_seconds)
+        if self.evaluate is not None and state.iteration % self.evaluate_every == 0:
             with watch.span("evaluate"):
                 public |= self.evaluate(state.iteration)
+        spans = watch.take()
+        public |= {**_seconds(spans), "tokens_per_second": tokens}
         step = int(self.crew.call("steps", role=self.exported_role).result())
         for sink in self.sinks:
             sink.write(step, public, iteration=state.iteration, time_seconds=state.seconds)
         self.timeline.append(spans)
         self.latest = {name: metric.value for name, metric in public.items()}
-        self._write_samples(credited)
         self._look_after(public)
+        self._write_samples(credited)
         if self.progress is not None:
             self.progress.advance(state.iteration, self._note())
-        return self._with_best(state)
+        self.previous_seconds = watch.seconds()
+        return self._with_best(replace(state, seconds=self.previous_seconds))
 
     def save(self, state: RunState, *, last: bool) -> None:
         """Save when one is due: every n iterations, at the end, and when interrupted."""
-        best = state.best_iteration == state.iteration and state.iteration % self.checkpoints.every == 0
         if not last and state.iteration % self.checkpoints.every:
             return
         save_checkpoint(self.run, self.crew, state, keep=self.checkpoints.keep)
-        if best or (last and state.best_iteration == state.iteration):
+        if state.best_iteration == state.iteration:
             self.crew.call("export", role=self.exported_role, folder=self.run.best).result()
 
     def stop_reason(self, state: RunState) -> str | None:
         """Why the run ends now, or None."""
+        return self.end_reason(state) or self.interrupted
+
+    def end_reason(self, state: RunState) -> str | None:
+        """Why the run is at its end by its own rules; a resumed run finds the same end as one never interrupted."""
         limits, latest = self.limits, self.latest
-        if state.iteration >= limits.iterations:
-            return f"all {limits.iterations} iterations are done"
-        if self.interrupted is not None:
-            return self.interrupted
         if self.dead is not None:
             return self.dead
+        if state.iteration >= limits.iterations:
+            return f"all {limits.iterations} iterations are done"
         if limits.minutes is not None and state.seconds >= 60 * limits.minutes:
             return f"{limits.minutes:g} minutes are over"
         if limits.reward is not None and latest.get("reward/mean", -math.inf) >= limits.reward:
@@ -141,25 +156,34 @@ class RunBook:
         return "  ".join(f"{name} {self.latest[name]:.3f}" for name in wanted if name in self.latest)
 
     def _with_best(self, state: RunState) -> RunState:
+        if state.iteration % self.checkpoints.every and self.end_reason(state) is None:
+            return state
         value = self.latest.get(self.best_by.removeprefix("-"))
-        due = state.iteration % self.checkpoints.every == 0 or self.stop_reason(state) is not None
-        if value is None or not due or not math.isfinite(value):
+        if value is None:
+            self._warn("best_by", f"no metric is called {self.best_by}, so this iteration cannot be the best")
+        if value is None or not math.isfinite(value):
             return state
         value = -value if self.best_by.startswith("-") else value
         if state.best_value is not None and value <= state.best_value:
             return state
         return replace(state, best_value=value, best_iteration=state.iteration)
 
+    def _warn(self, rule: str, message: str) -> None:
+        if rule not in self.warned and self.progress is not None:
+            self.warned.add(rule)
+            self.progress.say(f"warning: {message}")
+
     def _look_after(self, public: Mapping[str, Metric]) -> None:
+        if self.ratio_tolerance is not None and (fault := ratio_fault(public, tolerance=self.ratio_tolerance)):
+            raise RunStopped(fault)
         self.history = extend(self.history, {name: metric.value for name, metric in public.items()}, self.health)
         diagnosis = diagnose(self.history, self.health)
         if diagnosis is None:
             return
         if diagnosis.action == "stop":
             self.dead = diagnosis.message
-        elif diagnosis.rule not in self.warned and self.progress is not None:
-            self.warned.add(diagnosis.rule)
-            self.progress.say(f"warning: {diagnosis.message}")
+        else:
+            self._warn(diagnosis.rule, diagnosis.message)
 
     def _write_samples(self, credited: Credited) -> None:
         experience, iteration = credited.experience, credited.state.iteration
@@ -170,7 +194,7 @@ class RunBook:
             write_samples(rollout_file(self.run.rollouts, iteration), experience.samples)
         rewards = [r.get("reward") for r in credited.records]
         numbers = [float(r) if isinstance(r, int | float) else None for r in rewards]
-        last = self.stop_reason(credited.state) is not None
+        last = self.end_reason(credited.state) is not None
         kl_R = _kl_per_row(experience.batch)
         for index, kept in choose(numbers, iteration, self.recording, last=last).items():
             sample = experience.samples[index]

@@ -1,14 +1,15 @@
 """Saving a run's complete state, and deciding where a resumed run goes on.
 
 A checkpoint holds the workers' tensors and the controller's state of one finished iteration. Resuming takes the
-newest complete one, names broken ones, checks that the frozen roles are those of the start, and cuts the run's
-line files back to that iteration.
+newest complete one, names broken ones, checks that the frozen roles are those of the start, cuts the run's files
+back to that iteration, and finishes what a crash may have left undone of the save itself: marking the best one.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 
 from ropewalk.monitors.lines import truncate_after
+from ropewalk.monitors.timeline import read_timeline, write_timeline
 from ropewalk.records.errors import InputError
 from ropewalk.records.files import rollout_files
 from ropewalk.runtime.crew import Crew
@@ -27,19 +28,25 @@ def save_checkpoint(run: Run, crew: Crew, state: RunState, *, keep: int) -> None
     prune(run.checkpoints, keep=keep)
 
 
-def restore(run: Run, crew: Crew, fresh: RunState, progress: Progress) -> RunState:
-    """The state to go on from: the newest complete checkpoint's, its tensors put in place; `fresh` if there is none."""
+def restore(run: Run, crew: Crew, fresh: RunState, progress: Progress, *, role: str) -> RunState:
+    """The state to go on from: the newest complete checkpoint's, its tensors put in place; `fresh` if there is none.
+
+    `role` is the one whose weights are the run's result.
+    """
     found = newest(run.checkpoints)
     for broken in found.broken:
         progress.say(f"warning: {broken}; it is passed over")
     if found.path is None:
-        cut_back(run, 0)
+        cut_back(run, fresh)
         return fresh
     checkpoint = load(found.path)
     state = RunState.from_json(checkpoint.state)
     check_frozen(fresh.fingerprints, state.fingerprints)
     crew.call("load_state_tensors", tensors=checkpoint.tensors).result()
-    cut_back(run, state.iteration)
+    cut_back(run, state)
+    if state.best_iteration == state.iteration and state.best_value is not None:
+        mark_best(found.path, state.best_value)
+        crew.call("export", role=role, folder=run.best).result()
     return state
 
 
@@ -53,13 +60,16 @@ def check_frozen(now: Mapping[str, str], then: Mapping[str, str]) -> None:
             )
 
 
-def cut_back(run: Run, iteration: int) -> None:
-    """Drop what was written about iterations after this one."""
+def cut_back(run: Run, state: RunState) -> None:
+    """Drop what was written about iterations after this state's."""
     for path in (run.metrics_file, run.samples_file):
-        truncate_after(path, iteration)
+        truncate_after(path, state.iteration)
     for number, path in list(rollout_files(run.rollouts)) if run.rollouts.exists() else []:
-        if number > iteration:
+        if number > state.iteration:
             path.unlink()
+    if run.timeline_file.exists():
+        spans, _ = read_timeline(run.timeline_file)
+        write_timeline(run.timeline_file, [span for span in spans if span.start_seconds < state.seconds])
 
 
 def with_fingerprints(state: RunState, crew: Crew, frozen: list[str]) -> RunState:

@@ -23,6 +23,8 @@ from ropewalk.runtime.clock import Stopwatch
 from ropewalk.runtime.config import PeriodicEvaluation
 from ropewalk.runtime.crew import Crew
 from ropewalk.runtime.interrupt import Interrupt, interruptible
+from ropewalk.runtime.lock import NAME as LOCK_FILE
+from ropewalk.runtime.lock import locked
 from ropewalk.runtime.loop import Loop
 from ropewalk.runtime.progress import Progress, Silent
 from ropewalk.runtime.recipe import (
@@ -84,9 +86,11 @@ def run_recipe(
     progress = progress or Silent()
     run.folder.mkdir(parents=True, exist_ok=True)
     if resume and run.status().get("state") == "finished":
+        if (run.model / "config.json").exists() and not run.report_file.exists():
+            write_report(run.folder)  # a crash came between the two
         return run
     try:
-        with interruptible(run.folder) as asked:
+        with locked(run.folder), interruptible(run.folder) as asked:
             match recipe:
                 case StagesRecipe():
                     write_stages(recipe, run.folder)
@@ -119,7 +123,9 @@ def _train_one(recipe: TrainingRecipe, run: Run, given: Given, progress: Progres
     progress.begin("loading", 1)
     crew, work = prepare(recipe, given.task, progress)
     try:
-        state = restore(run, crew, work.start, progress) if given.resume else work.start
+        state = work.start
+        if given.resume:
+            state = restore(run, crew, work.start, progress, role=work.role)
         _write_lineage(recipe, run, state, crew, work.role)
         _loop(recipe, run, crew, work, state, given.interrupt, progress)
     finally:
@@ -145,6 +151,8 @@ def _loop(
         best_by=work.best_by,
     )
     book.progress, book.exported_role = progress, work.role
+    book.ratio_tolerance = work.ratio_tolerance
+    book.go_on(state)
     if isinstance(recipe.evaluate, PeriodicEvaluation):
         book.evaluate, book.evaluate_every = work.evaluate, recipe.evaluate.iterations
     progress.begin("training", work.limits.iterations, state.iteration)
@@ -157,10 +165,10 @@ def _loop(
     finally:
         interrupt.note = None
         book.close()
-    if interrupt.number is not None and state.iteration < work.limits.iterations:
-        raise Interrupted(reason, interrupt.number)
     if book.dead is not None:
         raise RunStopped(reason)
+    if interrupt.number is not None and reason == book.interrupted:
+        raise Interrupted(reason, interrupt.number)
     if isinstance(recipe, SFTRecipe) and recipe.sharpen != 1:
         crew.call("sharpen", role=work.role, factor=recipe.sharpen).result()
         crew.call("export", role=work.role, folder=run.best).result()
@@ -174,7 +182,7 @@ def _loop(
 def _remove_unstarted(run: Run) -> None:
     """Remove the folder of a run in which nothing was done yet."""
     names = {path.name for path in run.folder.iterdir()}
-    if names <= {"recipe.toml", "stages.json", "plan.json", "status.json"}:
+    if names <= {"recipe.toml", "stages.json", "plan.json", "status.json", LOCK_FILE}:
         shutil.rmtree(run.folder)
 
 
@@ -187,7 +195,9 @@ def _write_lineage(recipe: TrainingRecipe, run: Run, state: RunState, crew: Crew
             "method": recipe.method,
             "objective": formula_of(recipe),
             "start": start,
-            "start_fingerprint": None if state.iteration else str(crew.call("fingerprint", role=role).result()),
+            "start_fingerprint": str(crew.call("fingerprint", role=role).result())
+            if state.iteration == 0
+            else run.lineage().get("start_fingerprint"),
             "frozen": dict(state.fingerprints),
             "seed": recipe.seed,
         },

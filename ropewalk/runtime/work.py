@@ -10,6 +10,7 @@ from ropewalk.runtime.book import Limits
 from ropewalk.runtime.config import NoEvaluation
 from ropewalk.runtime.crew import Crew
 from ropewalk.runtime.experience import FreshRollouts, PairRows, Source, SupervisedRows
+from ropewalk.runtime.guard import tolerance_of
 from ropewalk.runtime.heldout import HeldOutPrompts, PairJudge
 from ropewalk.runtime.hosts.open import open_crew
 from ropewalk.runtime.loop import Credit
@@ -45,6 +46,8 @@ class Work:
     role: str
     """The role whose weights are the run's result."""
     evaluate: Callable[[int], Mapping[str, Metric]] | None = None
+    ratio_tolerance: float | None = None
+    """Largest gap between engine and trainer before an update; None where they may differ."""
 
 
 def prepare(recipe: TrainingRecipe, task: Task | None, progress: Progress) -> tuple[Crew, Work]:
@@ -118,7 +121,8 @@ def _prepare_online(recipe: OnlineRecipe, given: Task | None, progress: Progress
     if not isinstance(recipe.evaluate, NoEvaluation):
         held = tokenised_prompts(task.split("heldout")[: recipe.evaluate.prompts], language, sampling, progress)
         evaluate = HeldOutPrompts(crew, task, held, sampling, recipe.evaluate.samples, recipe.seed)
-    return crew, Work(rollouts, credit, limits, start, best_by="reward/mean", role="actor", evaluate=evaluate)
+    work = Work(rollouts, credit, limits, start, best_by="reward/mean", role="actor", evaluate=evaluate)
+    return crew, replace(work, ratio_tolerance=tolerance_of(recipe))
 
 
 def first_statistics(recipe: OnlineRecipe, rollouts: FreshRollouts) -> dict[str, dict[str, float]]:
