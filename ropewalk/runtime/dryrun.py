@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
+from typing import TypeAlias
 
 from ropewalk.data.read import ReadReport, demonstrations, documents, pairs
 from ropewalk.data.split import split
@@ -32,7 +33,7 @@ from ropewalk.runtime.config import (
     PromptData,
     TextRows,
 )
-from ropewalk.runtime.folders import Kind, ModelFacts, model_facts, text_of
+from ropewalk.runtime.folders import Kind, ModelFacts, Pieces, model_facts, text_of
 from ropewalk.runtime.look import Look
 from ropewalk.runtime.machine import has_accelerator, machine_bytes
 from ropewalk.runtime.recipe import (
@@ -262,9 +263,7 @@ def _online_shapes(
 # -- data and tasks ------------------------------------------------------------------------------------------------
 
 
-def _task(
-    config: TaskSection | GivenTask, data: PromptData | None, found: Look, splits: Sequence[str]
-) -> Task | None:
+def _task(config: TaskSection | GivenTask, data: PromptData | None, found: Look, splits: Sequence[str]) -> Task | None:
     if isinstance(config, GivenTask):
         found.fact("task", "a Python object, handed to ropewalk.train")
         return None
@@ -327,7 +326,7 @@ def _prompts(task: Task | None, name: str, model: ModelFacts | None, sampling: S
             )
         )
     prompts = found.attempt(lambda: task.split(name)) if task is not None else None
-    counts = found.attempt(lambda: model.counts([text_of(p.dialogue) for p in prompts or ()]))
+    counts = found.attempt(lambda: model.counts([(text_of(p.dialogue),) for p in prompts or ()]))
     if not prompts or not counts:
         return 0
     room = model.shape.max_positions - sampling.max_new_tokens
@@ -340,7 +339,7 @@ def _prompts(task: Task | None, name: str, model: ModelFacts | None, sampling: S
     return max((count for count in counts if count <= room), default=0)
 
 
-Texts = Sequence[str]
+Texts: TypeAlias = Sequence[Pieces]
 
 
 def _rows(config: TextRows | PairFile, found: Look, read: Callable[[], Texts]) -> Texts | None:
@@ -362,7 +361,7 @@ def _texts(recipe: SFTRecipe, found: Look) -> Texts:
         case CityCorpus():
             rows = city_documents(config, recipe.seed)
             found.fact("data", f"{len(rows)} sentences of the city corpus")
-            return [row.text for row in rows]
+            return [(row.text,) for row in rows]
         case Documents():
             rows, report = documents(config.path)
         case Demonstrations():
@@ -371,8 +370,8 @@ def _texts(recipe: SFTRecipe, found: Look) -> Texts:
     return [_said(row) for row in rows[: config.limit]]
 
 
-def _said(row: Document | Demonstration) -> str:
-    return row.text if isinstance(row, Document) else f"{text_of(row.dialogue)}{row.completion}"
+def _said(row: Document | Demonstration) -> Pieces:
+    return (row.text,) if isinstance(row, Document) else (text_of(row.dialogue), row.completion)
 
 
 def _pair_texts(recipe: RewardModelRecipe, found: Look) -> Texts:
@@ -384,12 +383,12 @@ def _pair_texts(recipe: RewardModelRecipe, found: Look) -> Texts:
     found.fact("held out", f"{len(held)} pairs")
     if not train:
         raise InputError(f"{config.path} leaves no pair to train on: lower data.held_out or give more pairs")
-    return [text for row in train for text in _sides(row)]
+    return [side for row in train for side in _sides(row)]
 
 
-def _sides(row: PreferencePair) -> tuple[str, str]:
+def _sides(row: PreferencePair) -> tuple[Pieces, Pieces]:
     asked = text_of(row.dialogue)
-    return asked + row.chosen, asked + row.rejected
+    return (asked, row.chosen), (asked, row.rejected)
 
 
 def _told(path: str, report: ReadReport, found: Look) -> None:
@@ -460,7 +459,7 @@ def _train_memory(
 
 def _memory(bill: Bill, hardware: Hardware, found: Look) -> None:
     """The bill against this machine's memory, which all processes share."""
-    found.fact("memory", "\n".join(bill.lines()))
+    found.fact("memory", "\n".join(line.strip() for line in bill.lines()))
     if hardware.device != "cpu" and (hardware.device != "auto" or has_accelerator()):
         found.fact("memory", "not compared: only torch can ask an accelerator for its memory, and a dry run has none")
         return

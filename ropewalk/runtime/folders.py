@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from tokenizers import Tokenizer
 
@@ -13,7 +13,9 @@ from ropewalk.plan.shape import ModelShape
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Dialogue
 
-Kind = Literal["policy", "scorer"]
+Kind: TypeAlias = Literal["policy", "scorer"]
+Pieces: TypeAlias = tuple[str, ...]
+"""A row's texts that are tokenised apart: what is asked, and what is answered."""
 _SLOW_TOKENIZERS = ("tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
 _LENGTH_BYTES = 8
 
@@ -35,17 +37,20 @@ class ModelFacts:
     def words(self) -> Mapping[str, int] | None:
         return None if self.tokenizer is None else self.tokenizer.get_vocab()
 
-    def counts(self, texts: Sequence[str]) -> list[int] | None:
-        """Tokens of each text as it stands; a chat template adds to them. None where they cannot be counted."""
+    def counts(self, rows: Sequence[Pieces]) -> list[int] | None:
+        """Tokens of each row's pieces as they stand; a chat template adds to them. None without a tokenizer.json."""
         if self.tokenizer is None:
             return None
+        pieces = [piece for row in rows for piece in row]
         try:
-            return [len(found.ids) for found in self.tokenizer.encode_batch(list(texts), add_special_tokens=False)]
-        except Exception as error:
+            found = self.tokenizer.encode_batch(pieces, add_special_tokens=False)
+        except Exception as error:  # tokenizers raises nothing narrower
             raise InputError(
                 f"the vocabulary of {self.folder} cannot spell every text ({error}): "
                 "take a model whose words are those of the data"
             ) from error
+        lengths = iter([len(encoding.ids) for encoding in found])
+        return [sum(next(lengths) for _ in row) for row in rows]
 
 
 def model_facts(folder: Path, kind: Kind) -> ModelFacts:
