@@ -127,7 +127,7 @@ def _word(measure: Measure) -> str:
 
 
 def _cell(estimate: Estimate | None, *, sign: bool = False) -> str:
-    if estimate is None:
+    if estimate is None or math.isnan(estimate.value):
         return "–"
     shown = f"{estimate.value:+.3f}" if sign else f"{estimate.value:.3f}"
     return f"{shown} [{estimate.low:.3f}, {estimate.high:.3f}]".replace("-", "−")
