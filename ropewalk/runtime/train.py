@@ -89,20 +89,21 @@ def run_recipe(
         if (run.model / "config.json").exists() and not run.report_file.exists():
             write_report(run.folder)  # a crash came between the two
         return run
-    try:
-        with locked(run.folder), interruptible(run.folder) as asked:
-            match recipe:
-                case StagesRecipe():
-                    write_stages(recipe, run.folder)
-                    Chain(recipe, run.folder, progress).run()
-                    run.write("status.json", {"state": "finished"})
-                case SampleRecipe():
-                    run_sample(recipe, run, task=task, progress=progress)
-                case _:
-                    _train_one(recipe, run, Given(task, resume, asked), progress)
-    except RopewalkError as error:
-        run.write("status.json", {"state": "stopped", "reason": str(error)})
-        raise
+    with locked(run.folder):
+        try:
+            with interruptible(run.folder) as asked:
+                match recipe:
+                    case StagesRecipe():
+                        write_stages(recipe, run.folder)
+                        Chain(recipe, run.folder, progress).run()
+                        run.write("status.json", {"state": "finished"})
+                    case SampleRecipe():
+                        run_sample(recipe, run, task=task, progress=progress)
+                    case _:
+                        _train_one(recipe, run, Given(task, resume, asked), progress)
+        except RopewalkError as error:
+            run.write("status.json", {"state": "stopped", "reason": str(error)})
+            raise
     return run
 
 
