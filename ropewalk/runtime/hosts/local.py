@@ -6,8 +6,9 @@
                    └── pipe ───────▶ └── collectives among ranks over a file rendezvous
 
 The sending thread takes one call at a time: it sends every rank its share, then waits for every answer, so ranks
-see calls in one order and no two ranks can wait for each other in different calls. A rank that dies ends the crew:
-the next receive sees its pipe close, the others are killed, and the error names the rank and its exit code.
+see calls in one order and no two ranks can wait for each other in different calls. A rank that fails or dies ends
+the crew: the driver hears of whichever comes first, kills the others, and names the cause, not its echo at the
+other ranks. A rank whose driver dies ends with it.
 """
 
 import multiprocessing
@@ -16,19 +17,26 @@ import shutil
 import signal
 import tempfile
 import traceback
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from ropewalk.parallel.groups import open_group
-from ropewalk.records.errors import RopewalkError, RunStopped
+from ropewalk.records.errors import InputError, RopewalkError, RunStopped
 from ropewalk.runtime.crew import DISPATCH, Payload
+from ropewalk.runtime.orphans import end_with_parent
 from ropewalk.runtime.roles import Setup
 from ropewalk.runtime.worker import Worker
 
 PRELOAD = ["torch", "torch.distributed", "transformers.models.llama.modeling_llama", "ropewalk.runtime.worker"]
+GRACE_SECONDS = 5.0
+ECHO_SECONDS = 1.0
+"""How long a failed collective waits for the news of the rank that caused it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,27 +44,38 @@ class _Failure:
     """An exception of a rank, as text: exception objects do not all survive the way between processes."""
 
     text: str
-    message: str | None
+    message: str | None = None
     """The sentence of a user-facing error."""
+    of_input: bool = False
 
 
 def _serve(pipe: Connection, setup: Setup, rank: int, rendezvous: str) -> None:
+    end_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    group = open_group(rank, setup.processes, Path(rendezvous))
+    group = None
     try:
+        group = open_group(rank, setup.processes, Path(rendezvous))
         worker = Worker(setup, group)
         pipe.send(None)
         while (message := pipe.recv()) is not None:
             method, share = message
-            pipe.send(getattr(worker, method)(**share))
-    except EOFError:
+            pipe.send(_own(getattr(worker, method)(**share)))
+    except (EOFError, BrokenPipeError):
         return
     except RopewalkError as error:
-        pipe.send(_Failure(traceback.format_exc(), str(error)))
+        pipe.send(_Failure(traceback.format_exc(), str(error), isinstance(error, InputError)))
     except Exception:  # noqa: BLE001  (the boundary of a rank: the driver raises it again)
-        pipe.send(_Failure(traceback.format_exc(), None))
+        pipe.send(_Failure(traceback.format_exc()))
     finally:
-        group.close()
+        if group is not None:
+            group.close()
+
+
+def _own(answer: Any) -> Any:
+    """Tensors go through shared memory, and into it: copies do, so that the worker's own stay where they are."""
+    if isinstance(answer, torch.Tensor):
+        return answer.detach().cpu().clone()
+    return {name: _own(part) for name, part in answer.items()} if isinstance(answer, Mapping) else answer
 
 
 class LocalCrew:
@@ -69,7 +88,9 @@ class LocalCrew:
         self._folder = tempfile.mkdtemp(prefix="ropewalk-crew-")
         self._pipes: list[Connection] = []
         self._processes = []
-        os.environ.setdefault("OMP_NUM_THREADS", "1")
+        self._over: str | None = None
+        """Why the crew has ended."""
+        self._closed = False
         for rank in range(self.size):
             ours, theirs = context.Pipe()
             arguments = (theirs, setup, rank, os.path.join(self._folder, "rendezvous"))
@@ -79,22 +100,45 @@ class LocalCrew:
             self._pipes.append(ours)
             self._processes.append(process)
         self._sender = ThreadPoolExecutor(max_workers=1, thread_name_prefix="ropewalk-crew")
-        self._answers()
+        try:
+            self._sender.submit(self._answers, self.size).result()
+        except BaseException:
+            self.close()
+            raise
 
     def call(self, method: str, **payload: Any) -> Future[Any]:
         return self._sender.submit(self._run, method, payload)
 
     def close(self) -> None:
-        """End every rank; kill those that do not end by themselves."""
-        self._sender.shutdown(wait=True)
-        for pipe in self._pipes:
+        """End every rank; kill those that do not end by themselves. A second time does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        goodbye = self._sender.submit(self._say_goodbye)
+        wait_for = [process.sentinel for process in self._processes]
+        try:
+            goodbye.result(timeout=GRACE_SECONDS)
+            for sentinel in wait_for:
+                wait([sentinel], timeout=GRACE_SECONDS)
+        except TimeoutError:  # a call hangs: killed ranks set its thread free
+            pass
+        finally:
+            self._end("it was closed")
+            self._sender.shutdown(wait=True, cancel_futures=True)
+            for pipe in self._pipes:
+                pipe.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _say_goodbye(self) -> None:
+        for pipe in self._pipes if self._over is None else ():
             try:
                 pipe.send(None)
             except OSError:
                 continue
-        self._end(grace_seconds=5)
 
     def _run(self, method: str, payload: Payload) -> Any:
+        if self._over is not None:
+            raise RunStopped(f"the crew has ended ({self._over}): resume the run")
         dispatch = DISPATCH[method]
         shares = dispatch.split(payload, self.size)
         for rank, share in enumerate(shares):
@@ -104,33 +148,49 @@ class LocalCrew:
                 raise self._died(rank) from error
         return dispatch.join(payload, self._answers(len(shares)))
 
-    def _answers(self, ranks: int | None = None) -> list[Any]:
-        answers = []
-        for rank in range(self.size if ranks is None else ranks):
-            try:
-                answer = self._pipes[rank].recv()
-            except (EOFError, OSError) as error:
-                raise self._died(rank) from error
-            if isinstance(answer, _Failure):
-                self._end(grace_seconds=0)
-                if answer.message is not None:
-                    raise RunStopped(answer.message)
-                raise RuntimeError(f"rank {rank} failed:\n{answer.text}")
-            answers.append(answer)
-        return answers
+    def _answers(self, ranks: int) -> list[Any]:
+        """The answers of the first `ranks` ranks, in their order."""
+        answers: dict[int, Any] = {}
+        waiting = {self._pipes[rank]: rank for rank in range(ranks)}
+        while waiting:
+            for pipe in wait(list(waiting)):
+                assert isinstance(pipe, Connection)
+                rank = waiting.pop(pipe)
+                answers[rank] = self._receive(rank)
+                if isinstance(answers[rank], _Failure):
+                    raise self._failed(rank, answers[rank], waiting)
+        return [answers[rank] for rank in range(ranks)]
+
+    def _receive(self, rank: int) -> Any:
+        try:
+            return self._pipes[rank].recv()
+        except (EOFError, OSError) as error:
+            raise self._died(rank) from error
+
+    def _failed(self, rank: int, failure: _Failure, waiting: Mapping[Connection, int]) -> Exception:
+        """The error of the rank that failed first; a rank whose peer left a collective only echoes that."""
+        others = dict(waiting)
+        while failure.message is None and others and (ready := wait(list(others), timeout=ECHO_SECONDS)):
+            for pipe in ready:
+                assert isinstance(pipe, Connection)
+                other = others.pop(pipe)
+                answer = self._receive(other)
+                if isinstance(answer, _Failure) and answer.message is not None:
+                    rank, failure = other, answer
+        self._end(failure.message or f"rank {rank} failed")
+        if failure.message is None:
+            return RuntimeError(f"rank {rank} failed:\n{failure.text}")
+        return InputError(failure.message) if failure.of_input else RunStopped(failure.message)
 
     def _died(self, rank: int) -> RunStopped:
-        self._processes[rank].join(timeout=5)
+        self._processes[rank].join(timeout=GRACE_SECONDS)
         code = self._processes[rank].exitcode
-        self._end(grace_seconds=0)
+        self._end(f"rank {rank} ended with exit code {code}")
         return RunStopped(f"rank {rank} ended with exit code {code}: resume the run from its newest checkpoint")
 
-    def _end(self, grace_seconds: float) -> None:
+    def _end(self, why: str) -> None:
+        self._over = self._over or why
         for process in self._processes:
-            process.join(timeout=grace_seconds)
             if process.is_alive():
                 process.kill()
-                process.join(timeout=5)
-        for pipe in self._pipes:
-            pipe.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+            process.join(timeout=GRACE_SECONDS)

@@ -1,0 +1,26 @@
+"""A child process that ends with its parent, however the parent ended.
+
+A killed parent can tell nobody; so each child waits, in a thread of its own, for the pipe that only the parent holds
+open. It then ends at once: what it leaves is what a crash leaves, which a resume knows how to take up.
+"""
+
+import multiprocessing
+import os
+import threading
+from multiprocessing.connection import wait
+
+EXIT_CODE = 70
+
+
+def end_with_parent() -> None:
+    """Call first in a process that multiprocessing started."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    sentinel = parent.sentinel
+
+    def watch() -> None:
+        wait([sentinel])
+        os._exit(EXIT_CODE)
+
+    threading.Thread(target=watch, name="ropewalk-parent", daemon=True).start()
