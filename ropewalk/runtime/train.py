@@ -127,6 +127,8 @@ def _train_one(recipe: TrainingRecipe, run: Run, given: Given, progress: Progres
         state = work.start
         if given.resume:
             state = restore(run, crew, work.start, progress, role=work.role)
+        if state.iteration == 0:
+            state = work.begin(state)
         _write_lineage(recipe, run, state, crew, work.role)
         _loop(recipe, run, crew, work, state, given.interrupt, progress)
     finally:

@@ -4,12 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from ropewalk.algorithms.config import GRPO, PPO
+from ropewalk.models.language import Language
 from ropewalk.records.metric import Metric
+from ropewalk.records.sample import SamplingRecord
 from ropewalk.runtime.assemble import graph_of, plan_of, setup_of, start_source, the_task
 from ropewalk.runtime.book import Limits
 from ropewalk.runtime.config import NoEvaluation
 from ropewalk.runtime.crew import Crew
-from ropewalk.runtime.experience import FreshRollouts, PairRows, Source, SupervisedRows
+from ropewalk.runtime.experience import FreshRollouts, PairRows, Source, SupervisedRows, TokenisedPrompts
 from ropewalk.runtime.guard import tolerance_of
 from ropewalk.runtime.heldout import HeldOutPrompts, PairJudge
 from ropewalk.runtime.hosts.open import open_crew
@@ -45,6 +47,8 @@ class Work:
     best_by: str
     role: str
     """The role whose weights are the run's result."""
+    begin: Callable[[RunState], RunState] = lambda state: state
+    """What a new run measures before its first iteration; a resumed one has it in its state."""
     evaluate: Callable[[int], Mapping[str, Metric]] | None = None
     ratio_tolerance: float | None = None
     """Largest gap between engine and trainer before an update; None where they may differ."""
@@ -98,6 +102,7 @@ def _prepare_online(recipe: OnlineRecipe, given: Task | None, progress: Progress
     plan = StepPlan.iterations(
         recipe.stop.iterations, epochs=_method(recipe).epochs, minibatches=_method(recipe).minibatches
     )
+    held = _held_out(recipe, task, language, sampling, progress)
     setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=plan.total_steps)
     crew = open_crew(setup)
     rollouts = FreshRollouts(
@@ -113,16 +118,30 @@ def _prepare_online(recipe: OnlineRecipe, given: Task | None, progress: Progress
     )
     credit = OnlineCredit(_method(recipe), recipe.reward)
     frozen = [name for name, role in setup.roles.items() if role.training is None]
-    start = with_fingerprints(RunState(kl=credit.start_kl()), crew, frozen)
-    start = replace(start, rewards=first_statistics(recipe, rollouts))
     stop = recipe.stop
-    limits = Limits(stop.iterations, minutes=stop.minutes, reward=stop.reward, kl=stop.kl)
-    evaluate = None
-    if not isinstance(recipe.evaluate, NoEvaluation):
-        held = tokenised_prompts(task.split("heldout")[: recipe.evaluate.prompts], language, sampling, progress)
-        evaluate = HeldOutPrompts(crew, task, held, sampling, recipe.evaluate.samples, recipe.seed)
-    work = Work(rollouts, credit, limits, start, best_by="reward/mean", role="actor", evaluate=evaluate)
-    return crew, replace(work, ratio_tolerance=tolerance_of(recipe))
+    work = Work(
+        rollouts,
+        credit,
+        Limits(stop.iterations, minutes=stop.minutes, reward=stop.reward, kl=stop.kl),
+        with_fingerprints(RunState(kl=credit.start_kl()), crew, frozen),
+        best_by="reward/mean",
+        role="actor",
+        begin=lambda state: replace(state, rewards=first_statistics(recipe, rollouts)),
+        ratio_tolerance=tolerance_of(recipe),
+    )
+    if held is not None:
+        samples = 1 if isinstance(recipe.evaluate, NoEvaluation) else recipe.evaluate.samples
+        work = replace(work, evaluate=HeldOutPrompts(crew, task, held, sampling, samples, recipe.seed))
+    return crew, work
+
+
+def _held_out(
+    recipe: OnlineRecipe, task: Task, language: Language, sampling: SamplingRecord, progress: Progress
+) -> TokenisedPrompts | None:
+    """The prompts of evaluations inside training, if there are any."""
+    if isinstance(recipe.evaluate, NoEvaluation):
+        return None
+    return tokenised_prompts(task.split("heldout")[: recipe.evaluate.prompts], language, sampling, progress)
 
 
 def first_statistics(recipe: OnlineRecipe, rollouts: FreshRollouts) -> dict[str, dict[str, float]]:
