@@ -4,6 +4,7 @@ What a method does not use cannot be written in its recipe: SFT knows no samplin
 """
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
@@ -272,9 +273,12 @@ def built_in() -> dict[str, Path]:
 def recipe_path(name: str | Path) -> Path:
     """The file of a built-in recipe, or the file named."""
     path = built_in().get(str(name), Path(name))
+    if (path / "recipe.toml").is_file():
+        raise InputError(f"{name} is a run folder: resume it, or name {path / 'recipe.toml'} to train by its recipe")
     if not path.is_file():
-        known = ", ".join(built_in())
-        raise InputError(f"there is no recipe {name}: give a .toml file or one of {known}")
+        near = get_close_matches(str(name), built_in(), n=1)
+        mend = f"did you mean {near[0]}?" if near else f"give a .toml file or one of {', '.join(built_in())}"
+        raise InputError(f"there is no recipe {name}: {mend}")
     return path
 
 

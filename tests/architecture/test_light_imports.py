@@ -53,7 +53,7 @@ def test_light_modules_import_no_torch() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["train", "--help"], ["recipes"], ["train", "city-grpo", "--dry-run"]], ids=" ".join
+    "arguments", [["--help"], ["train", "--help"], ["recipes"], ["train", "city-pretrain", "--dry-run"]], ids=" ".join
 )
 def test_light_commands_import_no_torch(arguments: list[str]) -> None:
     done = python(RUN_COMMAND, arguments)
