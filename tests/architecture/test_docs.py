@@ -13,6 +13,7 @@ PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTR
 RECIPES = sorted((ROOT / "ropewalk" / "recipes").glob("*.toml"))
 PATH = re.compile(r"`([\w.]+/[\w./-]*|[\w-]+\.(?:py|md|toml|txt))`")
 MAKE = re.compile(r"^`?make ([a-z][a-z0-9-]*)", re.MULTILINE)
+COMMAND = re.compile(r"^`?(?:\.venv/bin/)?ropewalk ([a-z]+)(?: ([a-z0-9]+(?:-[a-z0-9]+)+)(?=[\s`]))?", re.MULTILINE)
 MOST_KEYS = 39
 
 
@@ -42,6 +43,16 @@ def test_every_make_target_named_exists(page: Path) -> None:
     targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     code = re.findall(r"```.*?```|`[^`\n]+`", page.read_text(), re.DOTALL)
     assert {name for span in code for name in MAKE.findall(span)} <= targets
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_and_recipe_named_exists(page: Path) -> None:
+    commands = set(re.findall(r'app\.command\("(\w+)"\)', (ROOT / "ropewalk" / "cli" / "main.py").read_text()))
+    recipes = {recipe.stem for recipe in RECIPES}
+    code = re.findall(r"```.*?```|`[^`\n]+`", page.read_text(), re.DOTALL)
+    named = [match.groups() for span in code for match in COMMAND.finditer(span)]
+    assert {command for command, _ in named} <= commands
+    assert {recipe for _, recipe in named if recipe} <= recipes
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
