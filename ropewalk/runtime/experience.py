@@ -4,12 +4,13 @@ Every source obeys one protocol, so the loop is the same for PPO, GRPO, replay, 
 a pure function of (iteration, ledger state): asked again after a resume it gives the same batch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from ropewalk.data.ledger import DataLedger
 from ropewalk.records.errors import InputError
@@ -101,23 +102,33 @@ def scored_experience(
 
 @dataclass(frozen=True, slots=True)
 class RecordedRollouts:
-    """Rollouts of an earlier run, scored as they were: training without an engine."""
+    """Rollouts of an earlier run, scored as they were: training without an engine, and without the task."""
 
     folder: Path
-    prompts: Mapping[str, Prompt]
+    text_of: Callable[[npt.NDArray[np.int64]], str]
+    """Decodes a prompt's tokens, for whoever reads the samples."""
     share_prompts: bool
 
     def gather(self, iteration: int, ledger: Mapping[str, Json]) -> tuple[Experience, Mapping[str, Json]]:
-        path = rollout_file(self.folder, iteration)
+        path = rollout_file(self.folder, iteration + 1)  # files are numbered as the metrics are, from 1
         if not path.exists():
             raise InputError(
-                f"{path} is not there: the run recorded no rollouts of iteration {iteration}; "
+                f"{path} is not there: the run recorded no rollouts of iteration {iteration + 1}; "
                 "record them with record.rollouts = true"
             )
         samples = read_samples(path)
         batch = pack_samples(samples, share_prompts=self.share_prompts)
         batch = batch.with_columns(rows={"finished": np.array([s.finish == "stop" for s in samples])})
-        return Experience(batch, samples, self.prompts, sampling_of(samples)), ledger
+        return Experience(batch, samples, self.prompts(samples), sampling_of(samples)), ledger
+
+    def prompts(self, samples: Sequence[Sample]) -> dict[str, Prompt]:
+        """The prompts as the policy read them, back in text."""
+        first = {sample.prompt_id: sample for sample in reversed(samples)}
+        return {name: Prompt(name, self.text_of(s.tokens_T[: _prompt_tokens(s)])) for name, s in first.items()}
+
+
+def _prompt_tokens(sample: Sample) -> int:
+    return int(np.argmax(sample.policy_mask_T)) if sample.policy_mask_T.any() else len(sample.tokens_T)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,14 @@ import itertools
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ropewalk.records.errors import InputError
 from ropewalk.records.files import read_jsonl, write_atomic
 from ropewalk.records.prompt import Json
 from ropewalk.runtime.recipe import built_in
+from ropewalk.tasks.task import Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Run:
     """A run folder, by its path."""
 
     folder: Path
+    task: Task | None = field(default=None, compare=False, repr=False)
+    """The Task object that a run was given from Python, which no file can hold."""
 
     @property
     def recipe_file(self) -> Path:
@@ -92,7 +95,7 @@ class Run:
 def create_run(name: str, *, out: Path | None = None, overwrite: bool = False) -> Run:
     """A new, empty run folder: `out`, or the next free `runs/<name>-<number>`."""
     if out is not None:
-        if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
+        if out.exists() and (not out.is_dir() or _has_content(out)):
             if not overwrite:
                 raise InputError(f"{out} is not empty: name another --out, or say --overwrite to replace it")
             remove_run(out)
@@ -106,6 +109,11 @@ def create_run(name: str, *, out: Path | None = None, overwrite: bool = False) -
             continue
         return Run(folder)
     raise AssertionError("unreachable")
+
+
+def _has_content(folder: Path) -> bool:
+    """Hidden files alone, which a run killed at its very start leaves, are none."""
+    return any(not path.name.startswith(".") for path in folder.iterdir())
 
 
 def remove_run(folder: Path) -> None:

@@ -8,7 +8,7 @@ the loop, at once. A new run that never got to its loop because of its input lea
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -80,10 +80,21 @@ def train(
 
 
 def run_recipe(
-    recipe: Recipe, run: Run, *, task: Task | None = None, resume: bool = False, progress: Progress | None = None
+    recipe: Recipe,
+    run: Run,
+    *,
+    task: Task | None = None,
+    resume: bool = False,
+    replay_of: Run | None = None,
+    progress: Progress | None = None,
 ) -> Run:
-    """Run a recipe in a folder. With `resume`, finished work in it is kept and the rest goes on."""
+    """Run a recipe in a folder. With `resume`, finished work in it is kept and the rest goes on.
+
+    With `replay_of`, an online recipe trains on that run's recorded rollouts, and goes on so when it is resumed.
+    """
     progress = progress or Silent()
+    if resume and (origin := run.lineage().get("replay_of")) is not None:
+        replay_of = open_run(str(origin))
     run.folder.mkdir(parents=True, exist_ok=True)
     if resume and run.status().get("state") == "finished":
         if (run.model / "config.json").exists() and not run.report_file.exists():
@@ -100,11 +111,11 @@ def run_recipe(
                     case SampleRecipe():
                         run_sample(recipe, run, task=task, progress=progress)
                     case _:
-                        _train_one(recipe, run, Given(task, resume, asked), progress)
+                        _train_one(recipe, run, Given(task, resume, asked, replay_of), progress)
         except RopewalkError as error:
             run.write("status.json", {"state": "stopped", "reason": str(error)})
             raise
-    return run
+    return replace(run, task=task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +125,7 @@ class Given:
     task: Task | None
     resume: bool
     interrupt: Interrupt
+    replay_of: Run | None
 
 
 def _train_one(recipe: TrainingRecipe, run: Run, given: Given, progress: Progress) -> None:
@@ -122,7 +134,7 @@ def _train_one(recipe: TrainingRecipe, run: Run, given: Given, progress: Progres
     write_atomic(run.folder / "plan.json", plan.to_json() + "\n")
     run.write("status.json", {"state": "running"})
     progress.begin("loading", 1)
-    crew, work = prepare(recipe, given.task, progress)
+    crew, work = prepare(recipe, given.task, progress, replay_of=given.replay_of)
     try:
         state = work.start
         if given.resume:
@@ -130,6 +142,8 @@ def _train_one(recipe: TrainingRecipe, run: Run, given: Given, progress: Progres
         if state.iteration == 0:
             state = work.begin(state)
         _write_lineage(recipe, run, state, crew, work.role)
+        if given.replay_of is not None:
+            run.write("lineage.json", {**run.lineage(), "replay_of": str(given.replay_of.folder)})
         _loop(recipe, run, crew, work, state, given.interrupt, progress)
     finally:
         crew.close()
@@ -190,6 +204,8 @@ def _remove_unstarted(run: Run) -> None:
 
 
 def _write_lineage(recipe: TrainingRecipe, run: Run, state: RunState, crew: Crew, role: str) -> None:
+    earlier = run.lineage() if state.iteration else {}
+    rewards: Mapping[str, Any] = earlier.get("reward_statistics") or state.rewards  # type: ignore[assignment]
     start = recipe.start_from or getattr(recipe.model, "path", None) or "fresh weights"
     run.write(
         "lineage.json",
@@ -200,8 +216,9 @@ def _write_lineage(recipe: TrainingRecipe, run: Run, state: RunState, crew: Crew
             "start": start,
             "start_fingerprint": str(crew.call("fingerprint", role=role).result())
             if state.iteration == 0
-            else run.lineage().get("start_fingerprint"),
+            else earlier.get("start_fingerprint"),
             "frozen": dict(state.fingerprints),
+            "reward_statistics": {name: dict(entry) for name, entry in rewards.items()},
             "seed": recipe.seed,
         },
     )

@@ -2,16 +2,26 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ropewalk.algorithms.config import GRPO, PPO
 from ropewalk.models.language import Language
+from ropewalk.records.errors import InputError
+from ropewalk.records.files import rollout_files
 from ropewalk.records.metric import Metric
 from ropewalk.records.sample import SamplingRecord
 from ropewalk.runtime.assemble import graph_of, plan_of, setup_of, start_source, the_task
 from ropewalk.runtime.book import Limits
 from ropewalk.runtime.config import NoEvaluation
 from ropewalk.runtime.crew import Crew
-from ropewalk.runtime.experience import FreshRollouts, PairRows, Source, SupervisedRows, TokenisedPrompts
+from ropewalk.runtime.experience import (
+    FreshRollouts,
+    PairRows,
+    RecordedRollouts,
+    Source,
+    SupervisedRows,
+    TokenisedPrompts,
+)
 from ropewalk.runtime.guard import tolerance_of
 from ropewalk.runtime.heldout import HeldOutPrompts, PairJudge
 from ropewalk.runtime.hosts.open import open_crew
@@ -25,9 +35,10 @@ from ropewalk.runtime.prepare import (
     tokenised_prompts,
 )
 from ropewalk.runtime.progress import Progress
-from ropewalk.runtime.recipe import OnlineRecipe, PPORecipe, RewardModelRecipe, SFTRecipe, TrainingRecipe
+from ropewalk.runtime.recipe import GRPORecipe, OnlineRecipe, PPORecipe, RewardModelRecipe, SFTRecipe, TrainingRecipe
 from ropewalk.runtime.recovery import with_fingerprints
 from ropewalk.runtime.rewards import OnlineCredit, no_credit, with_learned
+from ropewalk.runtime.run import Run
 from ropewalk.runtime.state import RunState
 from ropewalk.tasks.city.task import VOCABULARY
 from ropewalk.tasks.config import CityCorpus
@@ -54,9 +65,13 @@ class Work:
     """Largest gap between engine and trainer before an update; None where they may differ."""
 
 
-def prepare(recipe: TrainingRecipe, task: Task | None, progress: Progress) -> tuple[Crew, Work]:
-    """Load the models and make the data ready."""
+def prepare(
+    recipe: TrainingRecipe, task: Task | None, progress: Progress, *, replay_of: Run | None = None
+) -> tuple[Crew, Work]:
+    """Load the models and make the data ready. With `replay_of`, the data are that run's recorded rollouts."""
     match recipe:
+        case PPORecipe() | GRPORecipe() if replay_of is not None:
+            return _prepare_replay(recipe, replay_of)
         case SFTRecipe():
             return _prepare_sft(recipe, progress)
         case RewardModelRecipe():
@@ -99,11 +114,8 @@ def _prepare_online(recipe: OnlineRecipe, given: Task | None, progress: Progress
         progress.say(note)
     sampling = sampling_record(recipe.sampling, language)
     prompts = tokenised_prompts(task.split("train"), language, sampling, progress)
-    plan = StepPlan.iterations(
-        recipe.stop.iterations, epochs=_method(recipe).epochs, minibatches=_method(recipe).minibatches
-    )
     held = _held_out(recipe, task, language, sampling, progress)
-    setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=plan.total_steps)
+    setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=_steps(recipe))
     crew = open_crew(setup)
     rollouts = FreshRollouts(
         crew=crew,
@@ -144,6 +156,24 @@ def _held_out(
     return tokenised_prompts(task.split("heldout")[: recipe.evaluate.prompts], language, sampling, progress)
 
 
+def _prepare_replay(recipe: OnlineRecipe, origin: Run) -> tuple[Crew, Work]:
+    """No task, no engine: samples and their scores are the recorded ones, learned scores are computed anew."""
+    recorded = sum(1 for _ in rollout_files(origin.rollouts)) if origin.rollouts.is_dir() else 0
+    if not recorded:
+        raise InputError(f"{origin.folder} has no rollouts to replay: train it again with record.rollouts = true")
+    tokenizer = language_of(start_source(recipe, None)).tokenizer
+    setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=_steps(recipe))
+    crew = open_crew(replace(setup, engine=None))
+    rollouts = RecordedRollouts(origin.rollouts, lambda ids: str(tokenizer.decode(ids)), recipe.rollout.share_prompts)
+    credit = OnlineCredit(_method(recipe), recipe.reward)
+    frozen = [name for name, role in setup.roles.items() if role.training is None]
+    known = origin.lineage().get("reward_statistics")
+    statistics: Any = known if isinstance(known, dict) else {}
+    start = with_fingerprints(RunState(kl=credit.start_kl(), rewards=statistics), crew, frozen)
+    limits = Limits(min(recorded, recipe.stop.iterations))
+    return crew, Work(rollouts, credit, limits, start, best_by="reward/mean", role="actor")
+
+
 def first_statistics(recipe: OnlineRecipe, rollouts: FreshRollouts) -> dict[str, dict[str, float]]:
     """Statistics of reward components that are measured on samples of the starting policy; iteration -1 is theirs."""
     wanted = [c.normalise.samples for c in recipe.reward.components.values() if c.normalise.kind == "initial_mean"]
@@ -157,6 +187,12 @@ def first_statistics(recipe: OnlineRecipe, rollouts: FreshRollouts) -> dict[str,
         scores = rollouts.crew.call("forward", role="reward", batch=batch, outputs=outputs, sampling=None).result()
         experience = replace(experience, batch=batch.with_columns(rows=scores))
     return observe(recipe.reward, [sample.scores for sample in with_learned(experience)], {})
+
+
+def _steps(recipe: OnlineRecipe) -> int:
+    """Optimiser steps of the whole run."""
+    method = _method(recipe)
+    return StepPlan.iterations(recipe.stop.iterations, epochs=method.epochs, minibatches=method.minibatches).total_steps
 
 
 def _method(recipe: OnlineRecipe) -> PPO | GRPO:
