@@ -5,6 +5,7 @@ newest complete one, names broken ones, checks that the frozen roles are those o
 back to that iteration, and finishes what a crash may have left undone of the save itself: marking the best one.
 """
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -17,6 +18,9 @@ from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.run import Run
 from ropewalk.runtime.state import RunState
 from ropewalk.training.checkpoint import load, mark_best, newest, prune, save
+
+HALF_WRITTEN = (".*.tmp", ".*.part", "*.new", "rollouts/.*.tmp")
+"""Names under which files and folders are written before they get their own."""
 
 
 def save_checkpoint(run: Run, crew: Crew, state: RunState, *, keep: int) -> None:
@@ -33,6 +37,7 @@ def restore(run: Run, crew: Crew, fresh: RunState, progress: Progress, *, role: 
 
     `role` is the one whose weights are the run's result.
     """
+    sweep(run)
     found = newest(run.checkpoints)
     for broken in found.broken:
         progress.say(f"warning: {broken}; it is passed over")
@@ -48,6 +53,13 @@ def restore(run: Run, crew: Crew, fresh: RunState, progress: Progress, *, role: 
         mark_best(found.path, state.best_value)
         crew.call("export", role=role, folder=run.best).result()
     return state
+
+
+def sweep(run: Run) -> None:
+    """Remove what a killed process was in the middle of writing; the caller holds the folder's lock."""
+    for pattern in HALF_WRITTEN:
+        for path in run.folder.glob(pattern):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def check_frozen(now: Mapping[str, str], then: Mapping[str, str]) -> None:
