@@ -41,9 +41,9 @@ def failure_of(error: BaseException) -> Failure:
         case RopewalkError():
             return Failure(STOPPED if isinstance(error, RunStopped) else WRONG_INPUT, (str(error),))
         case Terminated():
-            return Failure(128 + signal.SIGTERM, ("stopped by SIGTERM before anything was written",))
+            return Failure(128 + signal.SIGTERM, ("stopped by SIGTERM; nothing is left half-written",))
         case KeyboardInterrupt():
-            return Failure(128 + signal.SIGINT, ("stopped by Ctrl-C before anything was written",))
+            return Failure(128 + signal.SIGINT, ("stopped by Ctrl-C; nothing is left half-written",))
         case BrokenPipeError():
             return Failure(NO_READER)
         case OSError():

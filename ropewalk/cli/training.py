@@ -1,5 +1,6 @@
 """Commands that train: `train`, `replay`, `demo`."""
 
+import signal
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,8 @@ from ropewalk.cli.said import say, table
 from ropewalk.cli.settings import RECIPE, RUN, Settings, checked_recipe, overrides
 from ropewalk.cli.summary import summary
 from ropewalk.config.load import ConfigError
-from ropewalk.records.errors import InputError
+from ropewalk.records.errors import InputError, Interrupted
+from ropewalk.runtime.interrupt import NAMES
 from ropewalk.runtime.recipe import read_recipe
 
 
@@ -95,9 +97,16 @@ def demo(
     The city laboratory: pretraining, a reward model, and runs with and without the rope, on one page.
     """
     from ropewalk.runtime.laboratory import run_demo
+    from ropewalk.runtime.run import create_run
 
-    with progress() as shown:
-        run, facts = run_demo(full=full, out=out, seed=seed, progress=shown)
+    place = out or create_run("demo").folder
+    try:
+        with progress() as shown:
+            run, facts = run_demo(full=full, out=place, seed=seed, progress=shown)
+    except (Interrupted, KeyboardInterrupt) as error:
+        number = error.number if isinstance(error, Interrupted) else signal.SIGINT
+        again = f"ropewalk demo --out {place} --seed {seed}{' --full' if full else ''}"
+        raise Interrupted(f"stopped by {NAMES[signal.Signals(number)]}; go on with: {again}", number) from None
     rows = [
         (label, f"true score {now.true_first:+.2f} → {now.true_last:+.2f}, {now.grammatical:.0%} grammatical")
         for label, now in facts.runs.items()
