@@ -163,7 +163,7 @@ def _as_ids(result: object) -> list[int] | None:
 def _encode(tokenizer: PreTrainedTokenizerFast, text: str) -> list[int]:
     try:
         ids = _as_ids(tokenizer.encode(text, add_special_tokens=False))
-    except Exception as error:  # noqa: BLE001  (tokenizers raises nothing narrower)
+    except Exception as error:  # tokenizers raises nothing narrower
         raise InputError(f"the model's vocabulary cannot spell {text[:80]!r} ({error}): use its own words") from error
     if ids is None:
         raise InputError(f"{type(tokenizer).__name__} did not give one flat list of ids for a text: take a fast one")
