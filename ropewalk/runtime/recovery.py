@@ -2,7 +2,8 @@
 
 A checkpoint holds the workers' tensors and the controller's state of one finished iteration. Resuming takes the
 newest complete one, names broken ones, checks that the frozen roles are those of the start, cuts the run's files
-back to that iteration, and finishes what a crash may have left undone of the save itself: marking the best one.
+back to that iteration, and finishes what a crash may have left undone of the save itself: marking the best one and
+removing old ones.
 """
 
 import shutil
@@ -32,7 +33,7 @@ def save_checkpoint(run: Run, crew: Crew, state: RunState, *, keep: int) -> None
     prune(run.checkpoints, keep=keep)
 
 
-def restore(run: Run, crew: Crew, fresh: RunState, progress: Progress, *, role: str) -> RunState:
+def restore(run: Run, crew: Crew, fresh: RunState, progress: Progress, *, role: str, keep: int) -> RunState:
     """The state to go on from: the newest complete checkpoint's, its tensors put in place; `fresh` if there is none.
 
     `role` is the one whose weights are the run's result.
@@ -52,6 +53,7 @@ def restore(run: Run, crew: Crew, fresh: RunState, progress: Progress, *, role: 
     if state.best_iteration == state.iteration and state.best_value is not None:
         mark_best(found.path, state.best_value)
         crew.call("export", role=role, folder=run.best).result()
+    prune(run.checkpoints, keep=keep)
     return state
 
 
