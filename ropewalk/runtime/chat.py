@@ -1,7 +1,8 @@
 """A conversation with one policy: what is said is remembered, and the answer comes piece by piece.
 
-A model with a chat template hears messages; one without hears one growing text, of which the ids it sampled stay
-as they are. What no longer fits is forgotten from its oldest turn on, and said to be.
+A model with a chat template hears messages. One without hears one growing text, of which the ids it sampled stay as
+they are; once it ends the text, the next message begins a new one. What no longer fits is forgotten from its oldest
+turn on, and counted.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -41,6 +42,8 @@ class Turn:
     said: str
     answer: str
     answer_ids: Ints
+    ended: bool
+    """Whether the model itself ended it."""
 
 
 class Chat:
@@ -123,7 +126,7 @@ class Chat:
                 done = self._break_off()
             ids = done.token_ids if done is not None else np.empty(0, np.int64)
             answer = done.text if done is not None else "".join(pieces)
-            self._turns.append(Turn(said, answer, ids))
+            self._turns.append(Turn(said, answer, ids, done is not None and done.finish == "stop"))
 
     def _break_off(self) -> Completion | None:
         """End the running request; what it had said, if it was still there."""
@@ -133,11 +136,12 @@ class Chat:
     def _fit(self, text: str) -> tuple[Ints, int]:
         """The prompt with as many of the newest turns as leave room for an answer, and that room in tokens."""
         most = self.language.max_positions or CACHE_TOKENS
+        begin = 0 if self.speaks else max((i + 1 for i, turn in enumerate(self._turns) if turn.ended), default=0)
         wanted = min(self.record.max_new_tokens, max(1, int(LEAST_ROOM * most)))
-        for first in range(len(self._turns) + 1):
+        for first in range(begin, len(self._turns) + 1):
             prompt = self._prompt(self._turns[first:], text)
             if most - len(prompt) >= wanted or (first == len(self._turns) and len(prompt) < most):
-                self.forgotten = first
+                self.forgotten = first - begin
                 return prompt, most - len(prompt)
         raise InputError(f"this message has {len(prompt)} tokens and the model ends at {most}: say it shorter")
 
