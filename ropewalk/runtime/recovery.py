@@ -20,8 +20,8 @@ from ropewalk.runtime.run import Run
 from ropewalk.runtime.state import RunState
 from ropewalk.training.checkpoint import load, mark_best, newest, prune, save
 
-HALF_WRITTEN = (".*.tmp", ".*.part", "*.new", "rollouts/.*.tmp")
-"""Names under which files and folders are written before they get their own."""
+HALF_WRITTEN = (".*.tmp", ".*.part", "*.new", "rollouts/.*.tmp", "checkpoints/.*")
+"""Names under which files and folders are written before they get their own, or removed after."""
 
 
 def save_checkpoint(run: Run, crew: Crew, state: RunState, *, keep: int) -> None:
