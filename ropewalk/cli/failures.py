@@ -6,16 +6,15 @@
 70   none of these: a fault of ropewalk
 """
 
-import errno
 import signal
 from dataclasses import dataclass
 
 from ropewalk.config.load import ConfigError
 from ropewalk.records.errors import Interrupted, RopewalkError, RunStopped
+from ropewalk.records.files import no_room
 
 WRONG_INPUT, STOPPED, FAULT = 2, 1, 70
 NO_READER = 128 + 13
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_MEMORY = ("can't allocate memory", "out of memory", "std::bad_alloc")
 
 
@@ -59,6 +58,6 @@ def failure_of(error: BaseException) -> Failure:
 
 def _of_system(error: OSError) -> Failure:
     where = error.filename or "a file"
-    if error.errno in _NO_ROOM:
+    if no_room(error):
         return Failure(STOPPED, (f"there is no room to write {where}: free some space and resume",))
     return Failure(WRONG_INPUT, (f"{where} cannot be used ({error.strerror or error}): check the path",))

@@ -19,13 +19,15 @@ from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
 
 from ropewalk.models.load import Dtype, LoadedModel
 from ropewalk.models.network import Network
-from ropewalk.records.errors import InputError
+from ropewalk.records.errors import InputError, RunStopped
+from ropewalk.records.files import no_room
 
 
 def save_policy(loaded: LoadedModel, folder: str | Path, *, dtype: Dtype | None = None) -> Path:
     """A causal-LM folder: weights (in `dtype`, else as they are), config, tokenizer, template, end ids.
 
-    Stored generation settings are the ids alone. Raises `InputError` if the folder exists or cannot be written.
+    Stored generation settings are the ids alone. Raises `InputError` if the folder exists or cannot be written,
+    `RunStopped` if there is no room.
     """
     network = loaded.network
     if network.lm_head is None:
@@ -104,6 +106,8 @@ def _write(folder: Path, fill: Callable[[Path], None]) -> Path:
         fill(place)
         place.rename(folder)
     except (OSError, SafetensorError) as error:
+        if no_room(error):
+            raise RunStopped(f"there is no room to write {folder}: free some space and try again") from error
         raise InputError(f"{folder} could not be written ({error}): free space or choose another place") from error
     finally:
         shutil.rmtree(place, ignore_errors=True)

@@ -130,6 +130,13 @@ def read_failure(path: Path, error: OSError) -> InputError:
     return InputError(f"{path} cannot be read ({error.strerror}): check its permissions")
 
 
+def no_room(error: Exception) -> bool:
+    """Whether a write failed because the disk, or a quota, is full; safetensors tells the number only in its text."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno in _NO_ROOM
+    return any(f"(os error {number})" in str(error) for number in _NO_ROOM)
+
+
 def sample_to_json(sample: Sample) -> dict[str, Any]:
     """A sample as JSON data; `sample_from_json` gives back an equal one, bit for bit."""
     return {
@@ -281,7 +288,7 @@ def _append_whole(descriptor: int, line: bytes) -> None:
 
 
 def _write_failure(path: Path, error: OSError) -> RopewalkError:
-    if error.errno in _NO_ROOM:
+    if no_room(error):
         return RunStopped(f"there is no room to write {path}: free some space and resume; what was there is untouched")
     if isinstance(error, FileNotFoundError):
         return InputError(f"{path} cannot be written: its folder {path.parent} does not exist")
