@@ -27,6 +27,7 @@ from ropewalk.runtime.recipe import StagesRecipe, read_recipe
 from ropewalk.runtime.run import Run, create_run
 from ropewalk.runtime.sampler import Asking, Sampler, open_sampler
 from ropewalk.runtime.scorer import RewardScorer, open_scorer
+from ropewalk.runtime.stages import needs
 from ropewalk.runtime.train import run_recipe
 from ropewalk.tasks.city.corpus import document_text, sentences, shuffles
 from ropewalk.tasks.city.pairs import judge_statistics, label_pairs, pair_statistics
@@ -109,19 +110,33 @@ class Facts:
     """By key of `RUNS`."""
 
 
+def laboratory_recipe(*, full: bool, seed: int, only: Sequence[str] = ()) -> StagesRecipe:
+    """The laboratory's stages; `only` keeps these runs and what they build on."""
+    recipe = read_recipe("city-lab-full" if full else "city-lab", {"seed": seed})
+    assert isinstance(recipe, StagesRecipe)
+    if not only:
+        return recipe
+    wanted = set(only)
+    for stage in reversed(recipe.stage):
+        wanted |= needs(stage) if stage.name in wanted else set()
+    return recipe.model_copy(update={"stage": tuple(stage for stage in recipe.stage if stage.name in wanted)})
+
+
 def run_demo(
     *, full: bool = False, out: Path | None = None, seed: int = 0, progress: Progress | None = None
 ) -> tuple[Run, Facts]:
     """All stages of the laboratory, its measurements and its page `report.html`; may be called on the same folder."""
-    progress = progress or Silent()
-    recipe = read_recipe("city-lab-full" if full else "city-lab", {"seed": seed})
     resumed = out is not None and (out / "recipe.toml").exists()
     run = Run(out) if resumed and out is not None else create_run("demo", out=out)
-    run_recipe(recipe, run, resume=resumed, progress=progress)
-    assert isinstance(recipe, StagesRecipe)
-    facts = measure(run.folder, [stage.name for stage in recipe.stage], seed, progress)
+    return run, run_laboratory(laboratory_recipe(full=full, seed=seed), run, progress or Silent())
+
+
+def run_laboratory(recipe: StagesRecipe, run: Run, progress: Progress) -> Facts:
+    """The stages that are not yet finished, the measurements, and the page."""
+    run_recipe(recipe, run, resume=run.recipe_file.exists(), progress=progress)
+    facts = measure(run.folder, [stage.name for stage in recipe.stage], recipe.seed, progress)
     write_page(run, facts)
-    return run, facts
+    return facts
 
 
 def measure(folder: Path, stages: Sequence[str], seed: int, progress: Progress) -> Facts:
