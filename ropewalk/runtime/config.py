@@ -55,18 +55,29 @@ class NoEvaluation(Section):
 
 
 class PeriodicEvaluation(Section):
-    """Evaluate on held-out rows inside training."""
+    """Evaluate on held-out prompts inside training."""
 
     kind: Literal["every"] = "every"
     iterations: int = Field(default=10, ge=1)
     """Iterations between evaluations."""
     prompts: int = Field(default=64, ge=1)
-    """Held-out prompts (or rows) each time."""
+    """Held-out prompts each time."""
     samples: int = Field(default=1, ge=1)
     """Samples per prompt."""
 
 
+class PeriodicRows(Section):
+    """Evaluate on held-out rows or pairs inside training."""
+
+    kind: Literal["every"] = "every"
+    iterations: int = Field(default=10, ge=1)
+    """Iterations between evaluations."""
+    rows: int = Field(default=256, ge=1)
+    """Held-out rows (or pairs) each time."""
+
+
 Evaluation = Annotated[NoEvaluation | PeriodicEvaluation, Field(discriminator="kind")]
+RowEvaluation = Annotated[NoEvaluation | PeriodicRows, Field(discriminator="kind")]
 
 
 class Rollouts(Section):
@@ -88,6 +99,8 @@ class Documents(Section):
     """JSONL or JSON with a text field, plain or .gz."""
     max_tokens: int = Field(default=1024, ge=2)
     """Longer rows are refused and counted."""
+    held_out: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the rows kept for evaluation, chosen by a hash of what each asks."""
     limit: int | None = Field(default=None, ge=1)
     """Use only the first rows."""
 
@@ -100,6 +113,8 @@ class Demonstrations(Section):
     """JSONL or JSON in one of the common shapes, plain or .gz; of preference pairs the chosen side is taken."""
     max_tokens: int = Field(default=1024, ge=2)
     """Longer rows are refused and counted."""
+    held_out: float = Field(default=0.0, ge=0, lt=1)
+    """Share of the rows kept for evaluation, chosen by a hash of what each asks."""
     limit: int | None = Field(default=None, ge=1)
     """Use only the first rows."""
 

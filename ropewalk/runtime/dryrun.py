@@ -367,7 +367,11 @@ def _texts(recipe: SFTRecipe, found: Look) -> Texts:
         case Demonstrations():
             rows, report = demonstrations(config.path)
     _told(config.path, report, found)
-    return [_said(row) for row in rows[: config.limit]]
+    given: list[Document | Demonstration] = list(rows[: config.limit])
+    train, held = split(given, config.held_out)
+    if held:
+        found.fact("held out", f"{len(held)} rows")
+    return [_said(row) for row in train]
 
 
 def _said(row: Document | Demonstration) -> Pieces:

@@ -1,6 +1,6 @@
 """Evaluation inside training: the weights as they are, on held-out rows, always the same ones with the same seeds."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ropewalk.records.metric import Metric
@@ -8,10 +8,10 @@ from ropewalk.records.sample import SamplingRecord
 from ropewalk.rollout.episode import requests
 from ropewalk.runtime.crew import Crew
 from ropewalk.runtime.experience import TokenisedPrompts
-from ropewalk.runtime.prepare import Pairs
+from ropewalk.runtime.prepare import Pair
 from ropewalk.tasks.scoring.run import outcome_metrics, score_samples
 from ropewalk.tasks.task import Task
-from ropewalk.training.packing import pack_pairs
+from ropewalk.training.packing import Row, pack_pairs, pack_rows
 
 EVALUATION = -2
 """The iteration number that evaluation seeds are drawn with: no training iteration has it."""
@@ -42,16 +42,30 @@ class HeldOutPrompts:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldOutTexts:
+    """Likelihood of held-out rows: −log π per target token."""
+
+    crew: Crew
+    rows: Sequence[Row]
+
+    def __call__(self, iteration: int) -> Mapping[str, Metric]:
+        batch = pack_rows(self.rows)
+        outputs = frozenset({"logprobs"})
+        found = self.crew.call("forward", role="actor", batch=batch, outputs=outputs, sampling=None).result()
+        targets = batch.token_columns["policy_mask"].astype(bool)
+        nll = -float(found["logprobs"][targets].astype(float).sum())
+        return {"eval/nll_per_token": Metric.mean(nll, int(targets.sum()))}
+
+
+@dataclass(frozen=True, slots=True)
 class PairJudge:
     """Accuracy of the reward model on held-out pairs; a tie counts as neither right nor wrong."""
 
     crew: Crew
-    pairs: Pairs
+    pairs: Sequence[Pair]
 
     def __call__(self, iteration: int) -> Mapping[str, Metric]:
-        if not self.pairs.held:
-            return {}
-        batch = pack_pairs(self.pairs.held)
+        batch = pack_pairs(self.pairs)
         outputs = frozenset({"scores"})
         scores = self.crew.call("forward", role="reward", batch=batch, outputs=outputs, sampling=None).result()
         margins = scores["scores"][0::2] - scores["scores"][1::2]

@@ -69,8 +69,18 @@ def tokenised_prompts(
     return TokenisedPrompts([p for p, _ in kept], [i for _, i in kept])
 
 
-def text_rows(config: TextRows, language: Language, seed: int, progress: Progress) -> tuple[list[Row], DataLedger]:
-    """Rows of (ids, mask) of a supervised recipe, and the ledger over them."""
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Rows of a supervised recipe as ids."""
+
+    train: Sequence[Row]
+    held: Sequence[Row]
+    ledger: DataLedger
+    """Over the training rows."""
+
+
+def text_rows(config: TextRows, language: Language, seed: int, progress: Progress) -> Texts:
+    """Rows of (ids, mask) of a supervised recipe, some of them held out by a hash of what they ask."""
     records = read_text(config, seed, progress)
     limit = language.max_positions or 1 << 30
     if not isinstance(config, CityCorpus):
@@ -88,7 +98,10 @@ def text_rows(config: TextRows, language: Language, seed: int, progress: Progres
         return np.array(fitted.ids, np.int64), np.array(fitted.mask)
 
     kept = _convert(records, row, lambda r: f"row {r.id}", progress)
-    return [row for _, row in kept], _ledger([r for r, _ in kept], language, seed)
+    rows = {record.id: fitted for record, fitted in kept}
+    share = 0.0 if isinstance(config, CityCorpus) else config.held_out
+    train, held = split([record for record, _ in kept], share)
+    return Texts([rows[r.id] for r in train], [rows[r.id] for r in held], _ledger(train, language, seed))
 
 
 def read_text(config: TextRows, seed: int, progress: Progress) -> Sequence[Document | Demonstration]:

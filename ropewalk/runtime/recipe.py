@@ -27,6 +27,7 @@ from ropewalk.runtime.config import (
     PairFile,
     PromptData,
     Rollouts,
+    RowEvaluation,
     Stop,
     TaskConfig,
     TextRows,
@@ -77,8 +78,6 @@ class Common(Section):
     """What is written down."""
     health: Health = Health()
     """When a run is called dead or ill."""
-    evaluate: Evaluation = NoEvaluation()
-    """Evaluation inside training."""
 
     @model_validator(mode="after")
     def _one_start(self) -> Self:
@@ -108,6 +107,8 @@ class Online(Common):
     """Another reference than the starting policy."""
     actor: Learner = Learner()
     """How the policy is updated."""
+    evaluate: Evaluation = NoEvaluation()
+    """Evaluation inside training."""
     stop: Stop = Stop()
     """When the run ends."""
 
@@ -162,6 +163,8 @@ class SFTRecipe(Common):
     """The method's own settings."""
     actor: Learner = Learner()
     """How the model is updated."""
+    evaluate: RowEvaluation = NoEvaluation()
+    """Evaluation inside training, on the rows that `data.held_out` keeps back."""
     sharpen: float = Field(default=1.0, gt=0)
     """Factor on the output head of the finished model (1.15 bakes in a sampling temperature of 0.87)."""
     stop_minutes: float | None = Field(default=None, gt=0)
@@ -178,6 +181,8 @@ class RewardModelRecipe(Common):
     """The method's own settings."""
     actor: Learner = Learner()
     """How the model is updated."""
+    evaluate: RowEvaluation = NoEvaluation()
+    """Evaluation inside training, on the rows that `data.held_out` keeps back."""
     stop_minutes: float | None = Field(default=None, gt=0)
     """Wall-clock minutes after which the run ends early."""
 

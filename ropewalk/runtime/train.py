@@ -20,7 +20,7 @@ from ropewalk.records.files import write_atomic
 from ropewalk.runtime.assemble import formula_of, graph_of, plan_of
 from ropewalk.runtime.book import RunBook
 from ropewalk.runtime.clock import Stopwatch
-from ropewalk.runtime.config import PeriodicEvaluation
+from ropewalk.runtime.config import NoEvaluation
 from ropewalk.runtime.crew import Crew
 from ropewalk.runtime.interrupt import Interrupt, interruptible
 from ropewalk.runtime.lock import NAME as LOCK_FILE
@@ -96,6 +96,8 @@ def run_recipe(
     if resume and (origin := run.lineage().get("replay_of")) is not None:
         replay_of = open_run(str(origin))
     run.folder.mkdir(parents=True, exist_ok=True)
+    if isinstance(recipe, StagesRecipe):
+        check_same_chain(recipe, run)
     if resume and run.status().get("state") == "finished":
         if (run.model / "config.json").exists() and not run.report_file.exists():
             write_report(run.folder)  # a crash came between the two
@@ -116,6 +118,12 @@ def run_recipe(
             run.write("status.json", {"state": "stopped", "reason": str(error)})
             raise
     return replace(run, task=task)
+
+
+def check_same_chain(recipe: StagesRecipe, run: Run) -> None:
+    """A chain goes on with the recipe it was begun with, or its stages would not fit each other."""
+    if run.recipe_file.exists() and run.recipe_file.read_text("utf-8") != recipe_text(recipe):
+        raise InputError(f"{run.folder} holds a chain of another recipe or seed: resume it, or name another --out")
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +178,7 @@ def _loop(
     book.progress, book.exported_role = progress, work.role
     book.ratio_tolerance = work.ratio_tolerance
     book.go_on(state)
-    if isinstance(recipe.evaluate, PeriodicEvaluation):
+    if not isinstance(recipe.evaluate, NoEvaluation):
         book.evaluate, book.evaluate_every = work.evaluate, recipe.evaluate.iterations
     progress.begin("training", work.limits.iterations, state.iteration)
     watch = Stopwatch(earlier_seconds=state.seconds)

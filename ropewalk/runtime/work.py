@@ -1,8 +1,8 @@
 """A run's parts, made ready for the loop: models loaded, rows tokenised, limits counted."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from ropewalk.algorithms.config import GRPO, PPO
 from ropewalk.models.language import Language
@@ -12,7 +12,7 @@ from ropewalk.records.metric import Metric
 from ropewalk.records.sample import SamplingRecord
 from ropewalk.runtime.assemble import graph_of, plan_of, setup_of, start_source, the_task
 from ropewalk.runtime.book import Limits
-from ropewalk.runtime.config import NoEvaluation
+from ropewalk.runtime.config import NoEvaluation, RowEvaluation
 from ropewalk.runtime.crew import Crew
 from ropewalk.runtime.experience import (
     FreshRollouts,
@@ -23,7 +23,7 @@ from ropewalk.runtime.experience import (
     TokenisedPrompts,
 )
 from ropewalk.runtime.guard import tolerance_of
-from ropewalk.runtime.heldout import HeldOutPrompts, PairJudge
+from ropewalk.runtime.heldout import HeldOutPrompts, HeldOutTexts, PairJudge
 from ropewalk.runtime.hosts.open import open_crew
 from ropewalk.runtime.loop import Credit
 from ropewalk.runtime.prepare import (
@@ -45,6 +45,8 @@ from ropewalk.tasks.config import CityCorpus
 from ropewalk.tasks.scoring.compose import observe
 from ropewalk.tasks.task import Task
 from ropewalk.training.schedule import StepPlan
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,28 +85,40 @@ def prepare(
 def _prepare_sft(recipe: SFTRecipe, progress: Progress) -> tuple[Crew, Work]:
     vocabulary = VOCABULARY if isinstance(recipe.data, CityCorpus) else None
     language = language_of(start_source(recipe, vocabulary))
-    rows, ledger = text_rows(recipe.data, language, recipe.seed, progress)
-    steps = StepPlan.sweep(len(rows), units_per_step=recipe.sft.rows_per_step, epochs=recipe.sft.epochs).total_steps
+    texts = text_rows(recipe.data, language, recipe.seed, progress)
+    held = _held_rows(recipe.evaluate, texts.held)
+    steps = StepPlan.sweep(
+        len(texts.train), units_per_step=recipe.sft.rows_per_step, epochs=recipe.sft.epochs
+    ).total_steps
     setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=steps, vocabulary=vocabulary)
-    source = SupervisedRows(rows, ledger, recipe.sft.rows_per_step, recipe.sft.epochs)
+    crew = open_crew(setup)
+    source = SupervisedRows(texts.train, texts.ledger, recipe.sft.rows_per_step, recipe.sft.epochs)
     limits = Limits(steps, minutes=recipe.stop_minutes)
     work = Work(source, no_credit, limits, RunState(), best_by="-loss/nll", role="actor")
-    return open_crew(setup), work
+    return crew, replace(work, evaluate=HeldOutTexts(crew, held) if held else None)
 
 
 def _prepare_pairs(recipe: RewardModelRecipe, progress: Progress) -> tuple[Crew, Work]:
     language = language_of(start_source(recipe, None))
     rows = pair_rows(recipe.data, language, recipe.seed, progress)
+    held = _held_rows(recipe.evaluate, rows.held)
     method = recipe.pairwise
     steps = StepPlan.sweep(len(rows.train), units_per_step=method.pairs_per_step, epochs=method.epochs).total_steps
     setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=steps)
     crew = open_crew(setup)
     source = PairRows(rows.train, rows.ledger, method.pairs_per_step, method.epochs)
     limits = Limits(steps, minutes=recipe.stop_minutes)
-    work = Work(
-        source, no_credit, limits, RunState(), best_by="-loss/pairs", role="reward", evaluate=PairJudge(crew, rows)
-    )
-    return crew, work
+    work = Work(source, no_credit, limits, RunState(), best_by="-loss/pairs", role="reward")
+    return crew, replace(work, evaluate=PairJudge(crew, held) if held else None)
+
+
+def _held_rows(evaluate: RowEvaluation, held: Sequence[T]) -> Sequence[T]:
+    """What an evaluation inside training reads; nothing if there is none."""
+    if isinstance(evaluate, NoEvaluation):
+        return ()
+    if not held:
+        raise InputError("evaluate.kind = 'every' needs held-out rows: set data.held_out above 0")
+    return held[: evaluate.rows]
 
 
 def _prepare_online(recipe: OnlineRecipe, given: Task | None, progress: Progress) -> tuple[Crew, Work]:
