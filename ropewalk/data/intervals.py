@@ -1,7 +1,7 @@
 """95 % intervals of what was measured. Every function owns its generator, so a number never depends on another."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -76,16 +76,27 @@ def mean_interval(values: Numbers) -> Estimate:
 def bootstrap_mean(values: Numbers, *, resamples: int = 2000, seed: int = 0) -> Estimate:
     """Mean with the percentile interval over `resamples` draws with replacement."""
     numbers = _numbers(values)
-    generator = np.random.Generator(np.random.Philox(key=seed))
-    at_once = max(1, _DRAWN_AT_ONCE // len(numbers))
-    means = np.concatenate(
-        [
-            numbers[generator.integers(0, len(numbers), (min(at_once, resamples - done), len(numbers)))].mean(axis=1)
-            for done in range(0, resamples, at_once)
-        ]
-    )
-    low, high = np.quantile(means, (0.025, 0.975))
+    means = [numbers[drawn].mean(axis=1) for drawn in _draws(len(numbers), resamples, seed)]
+    low, high = np.quantile(np.concatenate(means), (0.025, 0.975))
     return Estimate(float(numbers.mean()), float(low), float(high), len(numbers))
+
+
+def bootstrap_ratio(numerators: Numbers, denominators: Numbers, *, resamples: int = 2000, seed: int = 0) -> Estimate:
+    """Σ numerators / Σ denominators (a mean per token of rows) with the percentile interval over drawn rows."""
+    above, below = _numbers(numerators), _numbers(denominators)
+    if len(above) != len(below) or (below <= 0).any():
+        raise InputError("a ratio of sums needs a positive denominator for every numerator")
+    ratios = [above[drawn].sum(axis=1) / below[drawn].sum(axis=1) for drawn in _draws(len(above), resamples, seed)]
+    low, high = np.quantile(np.concatenate(ratios), (0.025, 0.975))
+    return Estimate(float(above.sum() / below.sum()), float(low), float(high), len(above))
+
+
+def _draws(count: int, resamples: int, seed: int) -> Iterator[npt.NDArray[np.int64]]:
+    """Row numbers drawn with replacement, some resamples at a time."""
+    generator = np.random.Generator(np.random.Philox(key=seed))
+    at_once = max(1, _DRAWN_AT_ONCE // count)
+    for done in range(0, resamples, at_once):
+        yield generator.integers(0, count, (min(at_once, resamples - done), count))
 
 
 def paired_difference(before: Numbers, after: Numbers) -> Estimate:

@@ -1,36 +1,26 @@
 """Before against after on held-out rows: same prompts, same seeds. What is found stands in the run's `eval.json`."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 from ropewalk.models.config import FolderModel
 from ropewalk.monitors.report.page import write_report
 from ropewalk.records.errors import InputError
 from ropewalk.records.files import dumps, write_atomic
-from ropewalk.records.score import Abstain, Score
-from ropewalk.rollout.config import NativeEngineConfig, Sampling
+from ropewalk.rollout.config import Sampling
 from ropewalk.runtime.assemble import the_task
-from ropewalk.runtime.config import LEARNED, GivenTask, Hardware
-from ropewalk.runtime.findings import Evaluation, Measure, SetFinding
-from ropewalk.runtime.judge import Reading, check_judge, read_scores, win_rate, with_scores
+from ropewalk.runtime.config import GivenTask, TextRows
+from ropewalk.runtime.findings import Evaluation, SetFinding
+from ropewalk.runtime.judge import check_judge
 from ropewalk.runtime.pair_eval import completion_lengths, held_pairs, judged_sets, pair_finding, set_pairs
 from ropewalk.runtime.policy_eval import (
-    Drawn,
-    Place,
     PolicyFolder,
     Question,
-    about,
-    common_prompts,
-    draw,
-    task_measures,
 )
 from ropewalk.runtime.prepare import Pair
 from ropewalk.runtime.progress import Progress, Silent
 from ropewalk.runtime.recipe import (
-    GRPORecipe,
-    PPORecipe,
     RewardModelRecipe,
     SampleRecipe,
     SFTRecipe,
@@ -40,17 +30,12 @@ from ropewalk.runtime.recipe import (
 )
 from ropewalk.runtime.run import Run, model_folder, open_run
 from ropewalk.runtime.suite import PairSet, Suite, TaskSet, TextSet, read_suite
-from ropewalk.tasks.config import Component, Reward
+from ropewalk.runtime.task_eval import PolicyRecipe, asked_sets
+from ropewalk.runtime.text_eval import held_texts, read_texts, set_texts, text_finding
+from ropewalk.tasks.config import CityCorpus
 from ropewalk.tasks.load import load_task
-from ropewalk.tasks.scoring.compose import compose
 from ropewalk.tasks.task import HELDOUT, Task
 
-PolicyRecipe: TypeAlias = PPORecipe | GRPORecipe | SFTRecipe
-
-REWARD = "reward"
-"""Name of the composed reward beside the scores it is made of."""
-Readings: TypeAlias = Sequence[Sequence[Reading]]
-"""Per side, per set."""
 PROMPTS, SAMPLES = 128, 4
 """Of each set, unless said otherwise."""
 
@@ -158,91 +143,60 @@ def _leave_out(sets: Sequence[TaskSet | TextSet | PairSet], whose: str, progress
 
 
 def _policies(recipe: PolicyRecipe, run: Run, after: str, ask: Ask, progress: Progress) -> Evaluation:
-    questions = _questions(recipe, ask)
+    questions, texts = _questions(recipe, ask), _text_sets(recipe, ask)
+    if ask.suite is not None:
+        _leave_out(ask.suite.pairs, "reward models", progress)
+    if not questions and not texts:
+        raise InputError("a policy is evaluated on tasks or texts: the suite has no [[set]] and no [[text]]")
     judge = None if ask.judge is None else check_judge(recipe, run, ask.judge)
-    sides = [side for side in (policy_before(recipe, ask.model), PolicyFolder(after, _dtype(recipe))) if side]
-    if judge is not None and len(sides) < 2:
-        raise InputError(
-            f"{run.folder} began with fresh weights, so a judge has nothing to compare: give --model FOLDER"
-        )
-    languages = [side.language() for side in sides]
-    engine = recipe.engine if isinstance(recipe, PPORecipe | GRPORecipe) else NativeEngineConfig()
-    place = Place(recipe.hardware, engine, recipe.seed)
-    read = [common_prompts(question, languages, progress) for question in questions]
-    said = [
-        draw(side, [(q, prompts[i]) for q, prompts in zip(questions, read, strict=True)], place, progress)
-        for i, side in enumerate(sides)
-    ]
-    readings: Readings = [
-        [Reading(one, language) for one in side] for side, language in zip(said, languages, strict=True)
-    ]
-    readings = with_learned(recipe, readings, progress)
-    preferred = None if judge is None else _judged(judge, readings, recipe.hardware, progress)
-    sets = []
-    for number, question in enumerate(questions):
-        drawn = [side[number].drawn for side in readings]
-        found = _set_finding(recipe, question, drawn)
-        sets.append(found if preferred is None else _with_win_rate(found, preferred[number]))
+    dtype = recipe.model.dtype if isinstance(recipe.model, FolderModel) else "float32"
+    sides = [side for side in (policy_before(recipe, ask.model), PolicyFolder(after, dtype)) if side]
     before = sides[0].path if len(sides) > 1 else None
-    return Evaluation(str(run.folder), before, after, sets, judge)
+    if judge is not None and (before is None or not questions):
+        raise InputError(
+            "a judge compares answers of two models: name task sets, and --model FOLDER after fresh weights"
+        )
+    found = asked_sets(recipe, sides, questions, judge, progress) if questions else []
+    if texts:
+        found += _texts(recipe, sides, texts, progress)
+    return Evaluation(str(run.folder), before, after, found, judge)
 
 
-def _set_finding(recipe: PolicyRecipe, question: Question, drawn: Sequence[Drawn]) -> SetFinding:
-    extra = []
-    if all(LEARNED in sample.scores for side in drawn for sample in side.samples):
-        extra.append(LEARNED)
-    rewarded = [with_reward(recipe, question.task, side) for side in drawn]
-    if rewarded[0] is not drawn[0]:
-        extra.append(REWARD)
-    before = rewarded[0] if len(rewarded) > 1 else None
-    measures = task_measures(question.task, before, rewarded[-1], extra)
-    return SetFinding(question.name, measures, about(question, [before, rewarded[-1]]))
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Rows to read: of a suite all, of the run's own those held out."""
+
+    name: str
+    data: TextRows
+    held_only: bool
 
 
-def with_reward(recipe: PolicyRecipe, task: Task, drawn: Drawn) -> Drawn:
-    """The samples with the recipe's weighted sum of scores as one more, where that is not simply the first scorer.
-
-    Nothing is subtracted: a frozen mean shifts both sides alike.
-    """
-    if isinstance(recipe, SFTRecipe) or REWARD in task.scorers:
-        return drawn
-    weights = {name: component.weight for name, component in recipe.reward.components.items()}
-    names = {name for sample in drawn.samples for name in sample.scores}
-    if len(weights) < 2 or not names >= weights.keys():
-        return drawn
-    raw = Reward(components={name: Component(weight=weight) for name, weight in weights.items()})
-    composed = compose(raw, [sample.scores for sample in drawn.samples], {})
-    samples = [
-        sample.with_scores(**{REWARD: Score(float(reward)) if valid else Abstain()})
-        for sample, reward, valid in zip(drawn.samples, composed.reward_R, composed.valid_R, strict=True)
+def _texts(
+    recipe: PolicyRecipe, sides: Sequence[PolicyFolder], texts: Sequence[Texts], progress: Progress
+) -> list[SetFinding]:
+    rows = [
+        [
+            (one.name, (held_texts if one.held_only else set_texts)(one.data, side, recipe.seed, progress))
+            for one in texts
+        ]
+        for side in sides
     ]
-    return replace(drawn, samples=samples)
+    nll = [read_texts(side, sets, recipe.hardware, progress) for side, sets in zip(sides, rows, strict=True)]
+    return [
+        text_finding(one.name, [sets[i][1] for sets in rows], nll[0][i] if len(sides) > 1 else None, nll[-1][i])
+        for i, one in enumerate(texts)
+    ]
 
 
-def with_learned(recipe: PolicyRecipe, readings: Readings, progress: Progress) -> Readings:
-    """Readings with the scores of the run's own reward model, where it has one that is still there."""
-    if isinstance(recipe, SFTRecipe) or recipe.reward_model is None:
-        return readings
-    if not Path(recipe.reward_model.partition("@")[0]).is_dir():
-        progress.say(f"the run's reward model {recipe.reward_model} is gone, so its scores are left out")
-        return readings
-    folder = str(model_folder(recipe.reward_model))
-    flat = [reading for side in readings for reading in side]
-    scores = iter(read_scores(folder, flat, recipe.hardware, progress))
-    return [[replace(r, drawn=with_scores(r.drawn, LEARNED, next(scores))) for r in side] for side in readings]
-
-
-def _judged(judge: str, readings: Readings, hardware: Hardware, progress: Progress) -> list[tuple[Measure, int]]:
-    """The win rate on every set, and the ties."""
-    before, after = readings
-    scores = read_scores(judge, [*before, *after], hardware, progress)
-    pairs = zip(scores[: len(before)], scores[len(before) :], before, strict=True)
-    return [win_rate(first, second, reading.drawn.per_prompt) for first, second, reading in pairs]
-
-
-def _with_win_rate(found: SetFinding, preferred: tuple[Measure, int]) -> SetFinding:
-    rate, ties = preferred
-    return replace(found, measures=[*found.measures, rate], about={**found.about, "judge's ties": ties})
+def _text_sets(recipe: PolicyRecipe, ask: Ask) -> list[Texts]:
+    """The suite's texts; of an SFT run without a suite, the rows it held out."""
+    if ask.suite is not None:
+        return [Texts(one.name, one.data, held_only=False) for one in ask.suite.text]
+    if ask.task is not None or not isinstance(recipe, SFTRecipe):
+        return []
+    if isinstance(recipe.data, CityCorpus) or recipe.data.held_out == 0:
+        raise InputError("this SFT run held out no rows: train with data.held_out above 0, or name sets with --suite")
+    return [Texts("held-out rows", recipe.data, held_only=True)]
 
 
 def _questions(recipe: PolicyRecipe, ask: Ask) -> list[Question]:
@@ -252,7 +206,7 @@ def _questions(recipe: PolicyRecipe, ask: Ask) -> list[Question]:
     if ask.task is not None:
         task = ask.task
     elif isinstance(recipe, SFTRecipe):
-        raise InputError("an SFT run has no task of its own: name task sets or texts with --suite")
+        return []
     elif isinstance(recipe.task, GivenTask):
         raise InputError("this run's task is a Python object: hand it to ropewalk.evaluate(run, suite=task)")
     else:
@@ -286,7 +240,3 @@ def policy_before(recipe: TrainingRecipe, model: str | None) -> PolicyFolder | N
     if isinstance(recipe.model, FolderModel):
         return PolicyFolder(str(model_folder(recipe.model.path)), recipe.model.dtype)
     return None
-
-
-def _dtype(recipe: TrainingRecipe) -> str:
-    return recipe.model.dtype if isinstance(recipe.model, FolderModel) else "float32"

@@ -46,8 +46,8 @@ class Sampler:
         return score_samples(self.task, by_id, drawn)
 
 
-def policy_setup(path: str, hardware: Hardware, engine: NativeEngineConfig, *, dtype: str = "float32") -> Setup:
-    """A setup that only generates."""
+def policy_setup(path: str, hardware: Hardware, engine: NativeEngineConfig | None, *, dtype: str = "float32") -> Setup:
+    """A setup that trains nothing; without an engine it only reads."""
     source = FromPolicy(path, "bfloat16" if dtype == "bfloat16" else "float32")
     return Setup(
         roles={"actor": RoleSetup(source, frozenset({"policy"}))},

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ropewalk.data.intervals import (
     bootstrap_mean,
+    bootstrap_ratio,
     correlation,
     mean_interval,
     paired_difference,
@@ -119,6 +120,16 @@ def test_correlation_by_hand() -> None:
         (0.8, math.tanh(-0.28729), math.tanh(2.48452)), abs=1e-4
     )
     assert correlation([1, 2, 3, 4], [2, 4, 6, 8]).low == 1.0
+
+
+def test_a_ratio_of_equal_denominators_is_a_mean() -> None:
+    """Σa/Σb: of rows of 4 tokens each it is the mean per row over 4, interval included; of others it is not."""
+    values = np.random.default_rng(0).normal(size=50)
+    ratio, mean = bootstrap_ratio(values, np.full(50, 4.0)), bootstrap_mean(values / 4)
+    assert (ratio.value, ratio.low, ratio.high) == pytest.approx((mean.value, mean.low, mean.high))
+    assert bootstrap_ratio([1.0, 9.0], [1.0, 3.0]).value == 2.5
+    with pytest.raises(InputError, match="denominator"):
+        bootstrap_ratio([1.0], [0.0])
 
 
 def test_what_has_no_interval_is_refused() -> None:

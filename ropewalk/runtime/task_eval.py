@@ -1,0 +1,123 @@
+"""Task sets of a run, before against after: what both sides said, scored by everything the run knows.
+
+Beside the task's own scorers stand the run's reward model, its composed reward, and a judge's win rate.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeAlias
+
+from ropewalk.records.score import Abstain, Score
+from ropewalk.rollout.config import NativeEngineConfig
+from ropewalk.runtime.config import LEARNED, Hardware
+from ropewalk.runtime.findings import Measure, SetFinding
+from ropewalk.runtime.judge import Reading, read_scores, win_rate, with_scores
+from ropewalk.runtime.policy_eval import (
+    Drawn,
+    Place,
+    PolicyFolder,
+    Question,
+    about,
+    common_prompts,
+    draw,
+    task_measures,
+)
+from ropewalk.runtime.progress import Progress
+from ropewalk.runtime.recipe import GRPORecipe, PPORecipe, SFTRecipe
+from ropewalk.runtime.run import model_folder
+from ropewalk.tasks.config import Component, Reward
+from ropewalk.tasks.scoring.compose import compose
+from ropewalk.tasks.task import Task
+
+PolicyRecipe: TypeAlias = PPORecipe | GRPORecipe | SFTRecipe
+Readings: TypeAlias = Sequence[Sequence[Reading]]
+"""Per side, per set."""
+REWARD = "reward"
+"""Name of the composed reward beside the scores it is made of."""
+
+
+def asked_sets(
+    recipe: PolicyRecipe,
+    sides: Sequence[PolicyFolder],
+    questions: Sequence[Question],
+    judge: str | None,
+    progress: Progress,
+) -> list[SetFinding]:
+    """What was found on each question. `sides`: the policy before, if there is one, then the policy after."""
+    languages = [side.language() for side in sides]
+    engine = recipe.engine if isinstance(recipe, PPORecipe | GRPORecipe) else NativeEngineConfig()
+    place = Place(recipe.hardware, engine, recipe.seed)
+    read = [common_prompts(question, languages, progress) for question in questions]
+    said = [
+        draw(side, [(q, prompts[i]) for q, prompts in zip(questions, read, strict=True)], place, progress)
+        for i, side in enumerate(sides)
+    ]
+    readings: Readings = [
+        [Reading(one, language) for one in side] for side, language in zip(said, languages, strict=True)
+    ]
+    readings = with_learned(recipe, readings, progress)
+    preferred = None if judge is None else _judged(judge, readings, recipe.hardware, progress)
+    sets = []
+    for number, question in enumerate(questions):
+        found = _set_finding(recipe, question, [side[number].drawn for side in readings])
+        sets.append(found if preferred is None else _with_win_rate(found, preferred[number]))
+    return sets
+
+
+def _set_finding(recipe: PolicyRecipe, question: Question, drawn: Sequence[Drawn]) -> SetFinding:
+    extra = []
+    if all(LEARNED in sample.scores for side in drawn for sample in side.samples):
+        extra.append(LEARNED)
+    rewarded = [with_reward(recipe, question.task, side) for side in drawn]
+    if rewarded[0] is not drawn[0]:
+        extra.append(REWARD)
+    before = rewarded[0] if len(rewarded) > 1 else None
+    measures = task_measures(question.task, before, rewarded[-1], extra)
+    return SetFinding(question.name, measures, about(question, [before, rewarded[-1]]))
+
+
+def with_reward(recipe: PolicyRecipe, task: Task, drawn: Drawn) -> Drawn:
+    """The samples with the recipe's weighted sum of scores as one more, where that is not simply the first scorer.
+
+    Nothing is subtracted: a frozen mean shifts both sides alike.
+    """
+    if isinstance(recipe, SFTRecipe) or REWARD in task.scorers:
+        return drawn
+    weights = {name: component.weight for name, component in recipe.reward.components.items()}
+    names = {name for sample in drawn.samples for name in sample.scores}
+    if len(weights) < 2 or not names >= weights.keys():
+        return drawn
+    raw = Reward(components={name: Component(weight=weight) for name, weight in weights.items()})
+    composed = compose(raw, [sample.scores for sample in drawn.samples], {})
+    samples = [
+        sample.with_scores(**{REWARD: Score(float(reward)) if valid else Abstain()})
+        for sample, reward, valid in zip(drawn.samples, composed.reward_R, composed.valid_R, strict=True)
+    ]
+    return replace(drawn, samples=samples)
+
+
+def with_learned(recipe: PolicyRecipe, readings: Readings, progress: Progress) -> Readings:
+    """Readings with the scores of the run's own reward model, where it has one that is still there."""
+    if isinstance(recipe, SFTRecipe) or recipe.reward_model is None:
+        return readings
+    if not Path(recipe.reward_model.partition("@")[0]).is_dir():
+        progress.say(f"the run's reward model {recipe.reward_model} is gone, so its scores are left out")
+        return readings
+    folder = str(model_folder(recipe.reward_model))
+    flat = [reading for side in readings for reading in side]
+    scores = iter(read_scores(folder, flat, recipe.hardware, progress))
+    return [[replace(r, drawn=with_scores(r.drawn, LEARNED, next(scores))) for r in side] for side in readings]
+
+
+def _judged(judge: str, readings: Readings, hardware: Hardware, progress: Progress) -> list[tuple[Measure, int]]:
+    """The win rate on every set, and the ties."""
+    before, after = readings
+    scores = read_scores(judge, [*before, *after], hardware, progress)
+    pairs = zip(scores[: len(before)], scores[len(before) :], before, strict=True)
+    return [win_rate(first, second, reading.drawn.per_prompt) for first, second, reading in pairs]
+
+
+def _with_win_rate(found: SetFinding, preferred: tuple[Measure, int]) -> SetFinding:
+    rate, ties = preferred
+    return replace(found, measures=[*found.measures, rate], about={**found.about, "judge's ties": ties})
