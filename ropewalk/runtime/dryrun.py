@@ -326,6 +326,8 @@ def _prompts(task: Task | None, name: str, model: ModelFacts | None, sampling: S
             )
         )
     prompts = found.attempt(lambda: task.split(name)) if task is not None else None
+    if prompts and not model.speaks and any(not isinstance(prompt.dialogue, str) for prompt in prompts):
+        found.problem(f"{model.folder} has no chat template and the prompts are conversations: take a chat model")
     counts = found.attempt(lambda: model.counts([(text_of(p.dialogue),) for p in prompts or ()]))
     if not prompts or not counts:
         return 0

@@ -31,6 +31,8 @@ class ModelFacts:
     """None where the folder has no tokenizer.json; transformers makes one from its other files."""
     eos_ids: tuple[int, ...]
     pad_id: int | None
+    speaks: bool
+    """Whether it has a chat template, and so can be asked in conversations."""
     notes: tuple[str, ...]
 
     @property
@@ -70,6 +72,7 @@ def model_facts(folder: Path, kind: Kind) -> ModelFacts:
         tokenizer=tokenizer,
         eos_ids=eos_ids_of(folder, config, words.get(_token(settings.get("eos_token")))),
         pad_id=pad_id,
+        speaks="chat_template" in settings or (folder / "chat_template.jinja").is_file(),
         notes=tuple(notes),
     )
 

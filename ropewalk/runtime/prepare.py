@@ -176,10 +176,11 @@ def _convert(
             refused.append((name(record), str(error)))
         if number % 256 == 0:
             progress.advance(number)
+    if not kept:
+        why = f": {refused[0][0]} is refused because {refused[0][1]}" if refused else ", there was none"
+        raise InputError(f"no row is left to use{why}")
     if refused:
         _say(f"{len(refused)} of {len(records)} rows are refused, the first is {refused[0][0]}", refused, progress)
-    if not kept:
-        raise InputError(f"no row is left to use: {refused[0][0]} is refused because {refused[0][1]}")
     return kept
 
 
