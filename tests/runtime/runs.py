@@ -5,16 +5,27 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 
 from ropewalk.records.errors import Interrupted
+from ropewalk.runtime.assemble import graph_of, plan_of
+from ropewalk.runtime.book import RunBook
+from ropewalk.runtime.clock import Stopwatch
+from ropewalk.runtime.crew import Crew
+from ropewalk.runtime.experience import Experience
+from ropewalk.runtime.loop import Loop
+from ropewalk.runtime.progress import Silent
+from ropewalk.runtime.recipe import TrainingRecipe, read_recipe
 from ropewalk.runtime.run import Run
+from ropewalk.runtime.state import RunState
 from ropewalk.runtime.train import train
+from ropewalk.runtime.work import Work, prepare
 
 ITERATIONS = 6
 PRELOAD = ["ropewalk.runtime.train"]
@@ -211,3 +222,52 @@ def run_killed(case: tuple[str, Mapping[str, Any]], out: Path, kill_at: int | No
     child.join(120)
     assert child.exitcode == (0 if kill_at is None else -signal.SIGKILL)
     return int(ours.recv()) if kill_at is None else kill_at
+
+
+# --- a run in parts -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A run made ready, to be driven or looked at from outside."""
+
+    loop: Loop
+    state: RunState
+    work: Work
+
+    @property
+    def crew(self) -> Crew:
+        return self.loop.crew
+
+
+@contextmanager
+def parts(recipe: str, settings: Mapping[str, Any], folder: Path) -> Iterator[Parts]:
+    """What `train` builds, not yet running."""
+    loaded = read_recipe(recipe, settings)
+    assert isinstance(loaded, TrainingRecipe)
+    run = Run(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    crew, work = prepare(loaded, None, Silent())
+    book = RunBook(
+        run,
+        crew,
+        record=loaded.record,
+        health=loaded.health,
+        checkpoints=loaded.checkpoint,
+        limits=work.limits,
+        best_by=work.best_by,
+    )
+    book.exported_role, book.ratio_tolerance = work.role, work.ratio_tolerance
+    graph = graph_of(loaded)
+    loop = Loop(crew, graph, plan_of(loaded, graph), work.source, work.credit, book, Stopwatch())
+    try:
+        yield Parts(loop, work.begin(work.start), work)
+    finally:
+        book.close()
+        crew.close()
+
+
+def first_batch(made: Parts) -> Experience:
+    """The first iteration's experience with its rewards and advantages, ready for the train calls."""
+    experience, ledger = made.loop.source.gather(0, made.state.ledger)
+    return made.loop.credit(made.loop.forward(experience), replace(made.state, ledger=ledger)).experience
