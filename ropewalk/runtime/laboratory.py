@@ -262,9 +262,9 @@ def notes(facts: Facts) -> list[str]:
         "Every sentence of this world has a true score (good words minus bad words, −3 outside the language), so that "
         "'the reward model's score rose' can be checked against 'the truth rose'.",
         f"The starting policy: true score {facts.initial_true:+.2f}, {facts.initial_grammatical:.1%} grammatical.",
-        f"The reward model learned from noisy labels ({judge.label_accuracy:.1%} right where the truth differs; "
-        f"{judge.ties:.0%} of pairs are ties). "
-        f"On {judge.nonties} fresh non-ties it is right in {judge.rm_nonties:.1%}; it agrees with {judge.rm_labels:.1%} of labels, where a perfect judge would with {judge.ceiling:.1%}. "
+        f"The reward model learned from noisy labels: {judge.label_accuracy:.1%} are right where truths differ, and "
+        f"{judge.ties:.0%} of pairs are ties. On {judge.nonties} fresh non-ties it is right in {judge.rm_nonties:.1%}; "
+        f"it agrees with {judge.rm_labels:.1%} of labels, and a perfect judge would with {judge.ceiling:.1%}. "
         f"Its blind spot: {judge.shuffle_ge:.0%} of shuffled sentences score at least as high as the sentence.",
     ]
 
