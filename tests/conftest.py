@@ -1,6 +1,7 @@
 """What holds for every test: one compute thread, seeds that are printed and can be pinned, honest skips.
 
-In the full tier (`--strict-real`) a skip is a failure: a part that is missing there has not been tested.
+In the full tier (`--strict-real`) a skip is a failure: a part that is missing there has not been tested. Only the
+public data sets cannot be made from the checkout; without them their tests are deselected, and the header says so.
 """
 
 import os
@@ -19,6 +20,7 @@ import hypothesis
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
+DATA = Path(os.environ.get("ROPEWALK_DATA") or ROOT.parent / "shared" / "data")
 
 hypothesis.settings.register_profile("fast", deadline=None, database=None, print_blob=True, max_examples=25)
 hypothesis.settings.register_profile("full", deadline=None, database=None, print_blob=True, max_examples=150)
@@ -35,15 +37,30 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.hypothesis_seed = os.environ["ROPEWALK_TEST_SEED"]
 
 
-def pytest_report_header() -> str:
+def pytest_report_header() -> list[str]:
     seed = os.environ["ROPEWALK_TEST_SEED"]
-    return f"sampled grids: seed {seed} (repeat with ROPEWALK_TEST_SEED={seed})"
+    data = DATA if DATA.is_dir() else f"none in {DATA}, its tests are deselected (name a folder in ROPEWALK_DATA)"
+    return [f"sampled grids: seed {seed} (repeat with ROPEWALK_TEST_SEED={seed})", f"public data: {data}"]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    absent = [] if DATA.is_dir() else [item for item in items if item.get_closest_marker("data")]
+    if absent and os.environ.get("ROPEWALK_DATA"):
+        raise pytest.UsageError(f"ROPEWALK_DATA names {DATA}, which is no folder")
+    config.hook.pytest_deselected(items=absent)
+    items[:] = [item for item in items if item not in absent]
 
 
 @pytest.fixture(scope="session")
 def grid_seed() -> int:
     """Seed of whatever the fast tier samples from a large grid; printed in the header."""
     return int(os.environ["ROPEWALK_TEST_SEED"])
+
+
+@pytest.fixture(scope="session")
+def public_data() -> Path:
+    """Folder of the public data sets; tests that take it carry the mark `data`."""
+    return DATA
 
 
 @pytest.fixture(scope="session")

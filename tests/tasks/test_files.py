@@ -17,8 +17,6 @@ from ropewalk.tasks.scoring.numbers import parse_gold
 from ropewalk.tasks.scoring.run import score_sample
 from tests.tasks.samples import sample
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
-
 
 def problems(count: int, start: int = 0, answer: str = "Step one.\nStep two.\n#### {}") -> list[dict[str, str]]:
     return [
@@ -152,10 +150,10 @@ SPELLINGS = ("{0}", "{0:,}", "${0:,}", "{0}.0", "{0:,}.", "{0} %")
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not SHARED.is_dir(), reason=f"the public data are not in {SHARED}")
-def test_every_gold_of_gsm8k_is_itself_in_every_spelling_and_no_other() -> None:
+@pytest.mark.data
+def test_every_gold_of_gsm8k_is_itself_in_every_spelling_and_no_other(public_data: Path) -> None:
     """Fault G10, on all rows: each is kept, and equal golds are exactly the equal numbers."""
-    task = load_task(Gsm8kTask(), SHARED)
+    task = load_task(Gsm8kTask(), public_data)
     assert (len(task.split("train")), len(task.split("heldout")), task.refused) == (7473, 1319, ())
     golds = {str(p.gold) for split in ("train", "heldout") for p in task.split(split)}
     assert len({parse_gold(gold) for gold in golds}) == len({int(gold) for gold in golds})
