@@ -94,7 +94,7 @@ def evaluate(
 def _opened(run: str | Path | Run) -> tuple[Run, str, Task | None]:
     """The run, which of its models is meant, and the Task object it carries."""
     if isinstance(run, Run):
-        return run, "last", None
+        return run, "last", run.task
     name, _, which = str(run).partition("@")
     return open_run(name), which or "last", None
 
