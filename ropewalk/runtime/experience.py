@@ -42,6 +42,9 @@ class Source(Protocol):
     def gather(self, iteration: int, ledger: Mapping[str, Json]) -> tuple[Experience, Mapping[str, Json]]:
         """The batch of this iteration; the state to hand in next time."""
 
+    def check(self, ledger: Mapping[str, Json]) -> None:
+        """Refuse a saved place in other data than these."""
+
 
 def place_of(start: DataLedger, ledger: Mapping[str, Json]) -> DataLedger:
     """Where the run stands in its data: the saved place, refused if the data are others than at the start."""
@@ -72,6 +75,9 @@ class FreshRollouts:
     share_prompts: bool
     sampling: SamplingRecord
     seed: int
+
+    def check(self, ledger: Mapping[str, Json]) -> None:
+        place_of(self.start, ledger)
 
     def gather(self, iteration: int, ledger: Mapping[str, Json]) -> tuple[Experience, Mapping[str, Json]]:
         place = place_of(self.start, ledger)
@@ -109,6 +115,9 @@ class RecordedRollouts:
     """Decodes a prompt's tokens, for whoever reads the samples."""
     share_prompts: bool
 
+    def check(self, ledger: Mapping[str, Json]) -> None:
+        """Nothing: the place in a recording is the iteration's number."""
+
     def gather(self, iteration: int, ledger: Mapping[str, Json]) -> tuple[Experience, Mapping[str, Json]]:
         path = rollout_file(self.folder, iteration + 1)  # files are numbered as the metrics are, from 1
         if not path.exists():
@@ -140,6 +149,9 @@ class SupervisedRows:
     per_iteration: int
     epochs: int
 
+    def check(self, ledger: Mapping[str, Json]) -> None:
+        place_of(self.start, ledger)
+
     def gather(self, iteration: int, ledger: Mapping[str, Json]) -> tuple[Experience, Mapping[str, Json]]:
         place = place_of(self.start, ledger)
         left = self.epochs * place.size - place.consumed
@@ -155,6 +167,9 @@ class PairRows:
     start: DataLedger
     per_iteration: int
     epochs: int
+
+    def check(self, ledger: Mapping[str, Json]) -> None:
+        place_of(self.start, ledger)
 
     def gather(self, iteration: int, ledger: Mapping[str, Json]) -> tuple[Experience, Mapping[str, Json]]:
         place = place_of(self.start, ledger)

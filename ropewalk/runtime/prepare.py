@@ -158,7 +158,8 @@ def prompt_ledger(prompts: Sequence[Prompt], language: Language, seed: int) -> D
 
 def _ledger(records: Sequence[T], language: Language, seed: int) -> DataLedger:
     template = str(getattr(language.tokenizer, "chat_template", "") or "")
-    found = fingerprint(records, template, str(language.vocabulary_size))
+    words = language.tokenizer.backend_tokenizer.to_str()
+    found = fingerprint(records, template, words, str(language.vocabulary_size))
     return DataLedger(size=len(records), seed=seed, fingerprint=found)
 
 

@@ -15,6 +15,7 @@ from ropewalk.monitors.timeline import read_timeline, write_timeline
 from ropewalk.records.errors import InputError
 from ropewalk.records.files import rollout_files
 from ropewalk.runtime.crew import Crew
+from ropewalk.runtime.experience import Source
 from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.run import Run
 from ropewalk.runtime.state import RunState
@@ -33,10 +34,13 @@ def save_checkpoint(run: Run, crew: Crew, state: RunState, *, keep: int) -> None
     prune(run.checkpoints, keep=keep)
 
 
-def restore(run: Run, crew: Crew, fresh: RunState, progress: Progress, *, role: str, keep: int) -> RunState:
+def restore(
+    run: Run, crew: Crew, fresh: RunState, progress: Progress, *, source: Source, role: str, keep: int
+) -> RunState:
     """The state to go on from: the newest complete checkpoint's, its tensors put in place; `fresh` if there is none.
 
-    `role` is the one whose weights are the run's result.
+    `role` is the one whose weights are the run's result. Raises `InputError`, before anything is changed, if the data
+    or a frozen model are not those of the run.
     """
     sweep(run)
     found = newest(run.checkpoints)
@@ -48,6 +52,7 @@ def restore(run: Run, crew: Crew, fresh: RunState, progress: Progress, *, role: 
     checkpoint = load(found.path)
     state = RunState.from_json(checkpoint.state)
     check_frozen(fresh.fingerprints, state.fingerprints)
+    source.check(state.ledger)
     crew.call("load_state_tensors", tensors=checkpoint.tensors).result()
     cut_back(run, state)
     if state.best_iteration == state.iteration and state.best_value is not None:

@@ -146,7 +146,8 @@ def _train_one(recipe: TrainingRecipe, run: Run, given: Given, progress: Progres
     try:
         state = work.start
         if given.resume:
-            state = restore(run, crew, work.start, progress, role=work.role, keep=recipe.checkpoint.keep)
+            keep = recipe.checkpoint.keep
+            state = restore(run, crew, work.start, progress, source=work.source, role=work.role, keep=keep)
         if state.iteration == 0:
             state = work.begin(state)
         _write_lineage(recipe, run, state, crew, work.role)

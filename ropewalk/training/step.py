@@ -133,7 +133,8 @@ def _gaps(state: TrainState, batch: PackedBatch, logprobs_T: Array) -> Metrics:
     for name, column in (("engine_logprob_gap", "rollout_logprobs"), ("old_logprob_gap", "old_logprobs")):
         recorded_T = batch.token_columns.get(column)
         if recorded_T is not None:
-            gaps_T = np.nan_to_num(np.abs(logprobs_T[mine_T] - recorded_T[mine_T]), nan=np.inf)
+            gaps_T = np.abs(logprobs_T[mine_T].astype(np.float64) - recorded_T[mine_T].astype(np.float64))
+            gaps_T = np.nan_to_num(gaps_T, nan=np.inf, posinf=np.inf)
             found[name] = Metric.max(float(gaps_T.max(initial=0.0)))
     return found
 
