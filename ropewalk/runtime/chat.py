@@ -21,7 +21,7 @@ from ropewalk.records.version import sample_seed
 from ropewalk.rollout.config import NativeEngineConfig, Sampling
 from ropewalk.runtime.config import Hardware
 from ropewalk.runtime.prepare import language_of, sampling_record
-from ropewalk.runtime.recipe import GRPORecipe, PPORecipe, SampleRecipe, read_recipe
+from ropewalk.runtime.recipe import GRPORecipe, PPORecipe, read_recipe
 from ropewalk.runtime.roles import FromPolicy
 from ropewalk.runtime.run import model_folder
 from ropewalk.runtime.sampler import policy_setup
@@ -167,4 +167,4 @@ def sampling_of_run(reference: str) -> Sampling:
     """How a run sampled; the defaults for a plain folder or a run that sampled nothing."""
     file = Path(reference.partition("@")[0]) / "recipe.toml"
     recipe = read_recipe(file) if file.is_file() else None
-    return recipe.sampling if isinstance(recipe, PPORecipe | GRPORecipe | SampleRecipe) else Sampling()
+    return recipe.sampling if isinstance(recipe, PPORecipe | GRPORecipe) else Sampling()
