@@ -47,7 +47,8 @@ def test_every_make_target_named_exists(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_and_recipe_named_exists(page: Path) -> None:
-    commands = set(re.findall(r'app\.command\("(\w+)"\)', (ROOT / "ropewalk" / "cli" / "main.py").read_text()))
+    source = "".join(path.read_text() for path in sorted((ROOT / "ropewalk" / "cli").glob("*.py")))
+    commands = set(re.findall(r'\.command\("(\w+)"\)', source))
     recipes = {recipe.stem for recipe in RECIPES}
     code = re.findall(r"```.*?```|`[^`\n]+`", page.read_text(), re.DOTALL)
     named = [match.groups() for span in code for match in COMMAND.finditer(span)]
