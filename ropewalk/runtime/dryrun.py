@@ -363,6 +363,7 @@ def _texts(recipe: SFTRecipe, found: Look) -> Texts:
         case CityCorpus():
             rows = city_documents(config, recipe.seed)
             found.fact("data", f"{len(rows)} sentences of the city corpus")
+            _held_out(recipe, 0, found)
             return [(row.text,) for row in rows]
         case Documents():
             rows, report = documents(config.path)
@@ -371,9 +372,15 @@ def _texts(recipe: SFTRecipe, found: Look) -> Texts:
     _told(config.path, report, found)
     given: list[Document | Demonstration] = list(rows[: config.limit])
     train, held = split(given, config.held_out)
-    if held:
-        found.fact("held out", f"{len(held)} rows")
+    _held_out(recipe, len(held), found)
     return [_said(row) for row in train]
+
+
+def _held_out(recipe: SFTRecipe | RewardModelRecipe, count: int, found: Look) -> None:
+    if count:
+        found.fact("held out", f"{count} {'pairs' if isinstance(recipe, RewardModelRecipe) else 'rows'}")
+    elif not isinstance(recipe.evaluate, NoEvaluation):
+        found.problem("evaluate.kind = 'every' needs held-out rows: set data.held_out above 0")
 
 
 def _said(row: Document | Demonstration) -> Pieces:
@@ -386,7 +393,7 @@ def _pair_texts(recipe: RewardModelRecipe, found: Look) -> Texts:
     rows, report = pairs(config.path)
     _told(config.path, report, found)
     train, held = split(rows[: config.limit], config.held_out)
-    found.fact("held out", f"{len(held)} pairs")
+    _held_out(recipe, len(held), found)
     if not train:
         raise InputError(f"{config.path} leaves no pair to train on: lower data.held_out or give more pairs")
     return [side for row in train for side in _sides(row)]
