@@ -20,7 +20,7 @@ from ropewalk.records.files import write_atomic
 from ropewalk.runtime.assemble import formula_of, graph_of, plan_of
 from ropewalk.runtime.book import RunBook
 from ropewalk.runtime.clock import Stopwatch
-from ropewalk.runtime.config import NoEvaluation
+from ropewalk.runtime.config import LEARNED, NoEvaluation
 from ropewalk.runtime.crew import Crew
 from ropewalk.runtime.interrupt import Interrupt, interruptible
 from ropewalk.runtime.lock import NAME as LOCK_FILE
@@ -28,6 +28,8 @@ from ropewalk.runtime.lock import locked
 from ropewalk.runtime.loop import Loop
 from ropewalk.runtime.progress import Progress, Silent
 from ropewalk.runtime.recipe import (
+    GRPORecipe,
+    PPORecipe,
     Recipe,
     SampleRecipe,
     SFTRecipe,
@@ -57,7 +59,8 @@ def train(
 ) -> Run:
     """Train by a recipe's name or file, with `set` overriding dotted keys, and return the finished run.
 
-    `task` replaces the recipe's task by an object of your own. `resume` names a run folder to go on with (the recipe
+    `task` replaces the recipe's task by an object of your own; reward components that it does not score go with the
+    old task, unless `set` speaks of the reward. `resume` names a run folder to go on with (the recipe
     is then the folder's own and `set` is refused). Raises `ConfigError` for a wrong recipe, `InputError` for wrong
     input, `RunStopped` when a run ended early.
     """
@@ -71,12 +74,21 @@ def train(
     if task is not None:
         overrides |= {"task": {"kind": "given"}}
     loaded = read_recipe(recipe, overrides)
+    if task is not None and not any(key.partition(".")[0] == "reward" for key in overrides):
+        loaded = _rewarded_by(task, loaded)
     run = create_run(Path(recipe).stem, out=Path(out) if out else None, overwrite=overwrite)
     try:
         return run_recipe(loaded, run, task=task, progress=progress)
     except (InputError, ConfigError):
         _remove_unstarted(run)
         raise
+
+
+def _rewarded_by(task: Task, recipe: Recipe) -> Recipe:
+    if not isinstance(recipe, PPORecipe | GRPORecipe):
+        return recipe
+    components = {n: c for n, c in recipe.reward.components.items() if n in task.scorers or n == LEARNED}
+    return recipe.model_copy(update={"reward": recipe.reward.model_copy(update={"components": components})})
 
 
 def run_recipe(

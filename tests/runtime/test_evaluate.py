@@ -140,12 +140,8 @@ BRIEF = Task(
 
 
 def test_a_run_carries_its_task_object_and_a_path_does_not(tiny_policy: Path, tmp_path: Path) -> None:
-    recipe = tmp_path / "grpo.toml"
-    recipe.write_text(
-        f'method = "grpo"\nstart_from = "{tiny_policy}"\nrollout = {{ prompts = 2, group_size = 2 }}\n'
-        "stop = { iterations = 1 }\nsampling = { max_new_tokens = 8 }\n"
-    )
-    run = train(recipe, task=BRIEF, out=tmp_path / "r")
+    settings = grpo_settings(tiny_policy, **{"rollout.prompts": 2})
+    run = train("city-grpo", task=BRIEF, set=settings, out=tmp_path / "r")
     found = evaluate(run, samples=1)["brief"]
     assert found.about == {"prompts": 2, "samples": 1, "reward abstained": 2}
     assert found["reward"].after.count == 1 and found["pass@1"].after.count == 2
