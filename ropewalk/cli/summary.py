@@ -1,5 +1,6 @@
 """What is said of a run that has ended: where it is, how it went, what to do next."""
 
+import json
 from collections.abc import Mapping, Sequence
 
 from ropewalk.cli.said import table
@@ -26,6 +27,7 @@ MOST = 5
 def summary(run: Run) -> list[str]:
     """A few lines about a run folder, of whatever method."""
     rows = [("run", str(run.folder))]
+    rows += stages(run)
     metrics = run.metrics()
     rows += changes(metrics)
     seconds = metrics[-1].get("time_seconds") if metrics else None
@@ -46,6 +48,16 @@ def changes(metrics: Sequence[Mapping[str, Json]]) -> list[tuple[str, str]]:
         if values:
             rows.append((name, f"{values[0]:.4g} → {values[-1]:.4g}"))
     return rows[:MOST]
+
+
+def stages(run: Run) -> list[tuple[str, str]]:
+    """Of a chain, each stage with what changed most to the point."""
+    place = run.folder / "stages.json"
+    rows = []
+    for name in json.loads(place.read_text(encoding="utf-8")) if place.exists() else []:
+        moved = changes(Run(run.folder / name).metrics())[:1]
+        rows.append((name, " ".join([str(run.folder / name), *(f"({what} {about})" for what, about in moved)])))
+    return rows
 
 
 def following(run: Run) -> list[str]:

@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 
 from ropewalk.algorithms.config import GRPO, PPO, SFT
 from ropewalk.algorithms.config import RewardModel as Pairwise
-from ropewalk.config.load import load, read_toml, to_toml
+from ropewalk.config.load import ConfigError, load, read_toml, to_toml
 from ropewalk.config.schema import Section
 from ropewalk.models.config import FreshModel, Model
 from ropewalk.monitors.config import Health, Record
@@ -289,7 +289,13 @@ def recipe_path(name: str | Path) -> Path:
 
 def read_recipe(name: str | Path, overrides: Mapping[str, Any] | None = None) -> Recipe:
     """A recipe by name or file, with overrides by dotted key. Raises `ConfigError` with every problem at once."""
-    return load_recipe(read_toml(recipe_path(name)), overrides)
+    path = recipe_path(name)
+    try:
+        return load_recipe(read_toml(path), overrides)
+    except ConfigError as error:
+        if path.name != "recipe.toml":
+            raise
+        raise ConfigError([f"{path}: {problem}" for problem in error.problems]) from error
 
 
 def load_recipe(data: Mapping[str, Any], overrides: Mapping[str, Any] | None = None) -> Recipe:

@@ -188,7 +188,7 @@ def test_a_look_sees_what_loading_sees(tiny_policy: Path, tiny_reward_model: Pat
 
 def test_a_reward_model_is_no_policy(tiny_reward_model: Path) -> None:
     for find in (lambda folder: model_facts(folder, "policy"), load_policy):
-        with pytest.raises(InputError, match="reward model|does not fit"):
+        with pytest.raises(InputError, match=r"reward model|does not fit"):
             find(tiny_reward_model / "model")
 
 

@@ -51,7 +51,8 @@ class _Failure:
 
 def _serve(pipe: Connection, setup: Setup, rank: int, rendezvous: str) -> None:
     end_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):  # a whole group is signalled; the driver decides when ranks end
+        signal.signal(number, signal.SIG_IGN)
     group = None
     try:
         group = open_group(rank, setup.processes, Path(rendezvous))
