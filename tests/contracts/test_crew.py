@@ -1,10 +1,12 @@
 """What every crew promises, on each host: the same answers in the same order, the same failures, nothing left over."""
 
+import multiprocessing
 import os
 import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from multiprocessing.connection import Connection
 
 import numpy as np
 import pytest
@@ -250,3 +252,28 @@ def test_a_dead_rank_is_named_and_leaves_no_orphan(batch: PackedBatch, busy: boo
     crew.close()
     assert time.monotonic() - started < 20
     assert not any(alive(pid) for pid in ranks)
+
+
+def _driver(pipe: Connection) -> None:
+    crew = LocalCrew(setup(2))
+    pipe.send(pids(crew))
+    crew.call("generate", requests=asked(40, 20)).result()
+    pipe.recv()
+
+
+@pytest.mark.slow
+def test_ranks_end_with_their_driver() -> None:
+    """Fault J3: a driver that is killed leaves no rank behind, though it could tell none."""
+    context = multiprocessing.get_context("forkserver")
+    ours, theirs = context.Pipe()
+    driver = context.Process(target=_driver, args=(theirs,))
+    driver.start()
+    assert ours.poll(120)
+    ranks = ours.recv()
+    assert len(ranks) == 2 and all(alive(pid) for pid in ranks)
+    driver.kill()
+    driver.join()
+    give_up = time.monotonic() + 10
+    while any(alive(pid) for pid in ranks):
+        assert time.monotonic() < give_up, "a rank outlives its driver"
+        time.sleep(0.05)
