@@ -97,7 +97,7 @@ def _job(recipe: SampleRecipe, found: Look) -> None:
     drawn = recipe.rollout.prompts * recipe.rollout.group_size
     found.fact("samples", f"{drawn}: {recipe.rollout.prompts} prompts x {recipe.rollout.group_size}")
     longest = _prompts(task, recipe.split, model, recipe.sampling, found)
-    if model is None or not found.deep:
+    if model is None or not longest:
         return
     graph = CallGraph((Call("generate", "actor", "generate", ("prompts",), ("tokens",)),), given=("prompts",))
     work = _workload(recipe.engine, longest + recipe.sampling.max_new_tokens, drawn)
@@ -153,7 +153,7 @@ def _online(recipe: OnlineRecipe, found: Look) -> None:
         f"{recipe.rollout.group_size} samples, {method.epochs} epochs x {method.minibatches} minibatches",
     )
     _calls(recipe, found)
-    if model is None or not found.deep:
+    if model is None or not longest:
         return
     shapes = _online_shapes(recipe, model.shape, others)
     if shapes is not None:
