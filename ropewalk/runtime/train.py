@@ -17,6 +17,7 @@ from ropewalk.config.load import ConfigError
 from ropewalk.monitors.report.page import write_report
 from ropewalk.records.errors import InputError, Interrupted, RopewalkError, RunStopped
 from ropewalk.records.files import write_atomic
+from ropewalk.records.prompt import Json
 from ropewalk.runtime.assemble import formula_of, graph_of, plan_of
 from ropewalk.runtime.book import RunBook
 from ropewalk.runtime.clock import Stopwatch
@@ -111,8 +112,6 @@ def run_recipe(
     if isinstance(recipe, StagesRecipe):
         check_same_chain(recipe, run)
     if resume and run.status().get("state") == "finished":
-        if (run.model / "config.json").exists() and not run.report_file.exists():
-            write_report(run.folder)  # a crash came between the two
         return run
     with locked(run.folder):
         try:
@@ -213,8 +212,9 @@ def _loop(
     crew.call("export", role=work.role, folder=run.model).result()
     if not run.best.is_dir():
         crew.call("export", role=work.role, folder=run.best).result()
-    run.write("status.json", {"state": "finished", "reason": reason, "iterations": state.iteration})
-    write_report(run.folder)
+    finished: dict[str, Json] = {"state": "finished", "reason": reason, "iterations": state.iteration}
+    write_report(run.folder, status=finished)
+    run.write("status.json", finished)
 
 
 def _remove_unstarted(run: Run) -> None:

@@ -1,5 +1,7 @@
 """The report of one run."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from ropewalk.monitors.report import said, tables, times
@@ -7,17 +9,21 @@ from ropewalk.monitors.report.charts import curves_of_run
 from ropewalk.monitors.report.html import write_page
 from ropewalk.monitors.report.read import read_run
 from ropewalk.monitors.report.verdict import key_changes, state, verdict
+from ropewalk.records.prompt import Json
 
 _PAIRS = 12
 
 
-def write_report(run_folder: Path) -> Path:
+def write_report(run_folder: Path, *, status: Mapping[str, Json] | None = None) -> Path:
     """Read what the folder holds and write `report.html` into it; the path.
 
+    `status` is shown in place of the folder's own: a run that ends writes its page first, its status last.
     Works on a finished, a running and a crashed run; what was missing or torn is said on the page.
     Errors: InputError if the folder is missing, RunStopped if the disk refuses the page.
     """
     run = read_run(run_folder)
+    if status is not None:
+        run = replace(run, status=status)
     sections = curves_of_run(run)
     distributions = said.distributions({run.name: run})
     timing = [chart for chart in (times.stacked(run), times.timeline(run)) if chart is not None]
