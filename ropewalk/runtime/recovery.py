@@ -19,7 +19,7 @@ from ropewalk.runtime.experience import Source
 from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.run import Run
 from ropewalk.runtime.state import RunState
-from ropewalk.training.checkpoint import load, mark_best, newest, prune, save
+from ropewalk.training.checkpoint import best, load, mark_best, newest, prune, save
 
 HALF_WRITTEN = (".*.tmp", ".*.part", "*.new", "rollouts/.*.tmp", "checkpoints/.*")
 """Names under which files and folders are written before they get their own, or removed after."""
@@ -60,6 +60,23 @@ def restore(
         crew.call("export", role=role, folder=run.best).result()
     prune(run.checkpoints, keep=keep)
     return state
+
+
+def export_results(run: Run, crew: Crew, role: str, sharpen: float) -> None:
+    """`model/` from the weights as they are, and `best/` where no save was the best; with `sharpen`, both sharper."""
+    if sharpen != 1:
+        marked, last = best(run.checkpoints), newest(run.checkpoints)
+        if marked is not None and last.path is not None and marked[0] != last.path:
+            crew.call("load_state_tensors", tensors=load(marked[0]).tensors).result()
+            crew.call("sharpen", role=role, factor=sharpen).result()
+            crew.call("export", role=role, folder=run.best).result()
+            crew.call("load_state_tensors", tensors=load(last.path).tensors).result()
+        else:
+            shutil.rmtree(run.best, ignore_errors=True)
+        crew.call("sharpen", role=role, factor=sharpen).result()
+    crew.call("export", role=role, folder=run.model).result()
+    if not run.best.is_dir():
+        crew.call("export", role=role, folder=run.best).result()
 
 
 def sweep(run: Run) -> None:

@@ -39,7 +39,7 @@ from ropewalk.runtime.recipe import (
     read_recipe,
     recipe_text,
 )
-from ropewalk.runtime.recovery import restore
+from ropewalk.runtime.recovery import export_results, restore
 from ropewalk.runtime.run import Run, create_run, open_run
 from ropewalk.runtime.sample import run_sample
 from ropewalk.runtime.stages import Chain, write_stages
@@ -206,12 +206,7 @@ def _loop(
         raise RunStopped(reason)
     if interrupt.number is not None and reason == book.interrupted:
         raise Interrupted(reason, interrupt.number)
-    if isinstance(recipe, SFTRecipe) and recipe.sharpen != 1:
-        crew.call("sharpen", role=work.role, factor=recipe.sharpen).result()
-        crew.call("export", role=work.role, folder=run.best).result()
-    crew.call("export", role=work.role, folder=run.model).result()
-    if not run.best.is_dir():
-        crew.call("export", role=work.role, folder=run.best).result()
+    export_results(run, crew, work.role, recipe.sharpen if isinstance(recipe, SFTRecipe) else 1.0)
     finished: dict[str, Json] = {"state": "finished", "reason": reason, "iterations": state.iteration}
     write_report(run.folder, status=finished)
     run.write("status.json", finished)
