@@ -12,8 +12,11 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def config_modules() -> Iterator[str]:
-    """Every `config.py` of the packages, and the recipe that composes them."""
-    for path in sorted([*(ROOT / "ropewalk").rglob("config.py"), *(ROOT / "ropewalk").glob("runtime/recipe.py")]):
+    """Every `config.py`, and the two that compose sections: recipes, and suites of evaluations."""
+    package = ROOT / "ropewalk"
+    for path in sorted(
+        [*package.rglob("config.py"), package / "runtime" / "recipe.py", package / "runtime" / "suite.py"]
+    ):
         yield ".".join(path.relative_to(ROOT).with_suffix("").parts)
 
 

@@ -42,7 +42,11 @@ def python(code: str, arguments: Sequence[str]) -> subprocess.CompletedProcess[s
 def light_modules() -> list[str]:
     package = ROOT / "ropewalk"
     paths = [p for name in LIGHT_PACKAGES for p in (package / name).rglob("*.py")]
-    paths += [*package.rglob("config.py"), package / "runtime" / "recipe.py", package / "__init__.py"]
+    paths += [
+        *package.rglob("config.py"),
+        *(package / "runtime" / f"{n}.py" for n in ("recipe", "suite")),
+        package / "__init__.py",
+    ]
     dotted = {".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for p in paths}
     return sorted(dotted)
 

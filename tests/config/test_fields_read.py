@@ -22,7 +22,7 @@ CARRIERS = ("runtime", "cli")
 
 def config_modules() -> list[str]:
     """Every module that defines sections."""
-    files = [*PACKAGE.glob("*/config.py"), *PACKAGE.glob("*/*/config.py"), *PACKAGE.glob("runtime/recipe.py")]
+    files = [*PACKAGE.rglob("config.py"), PACKAGE / "runtime" / "recipe.py", PACKAGE / "runtime" / "suite.py"]
     return [".".join(("ropewalk", *file.relative_to(PACKAGE).with_suffix("").parts)) for file in sorted(files)]
 
 

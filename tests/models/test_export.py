@@ -16,7 +16,7 @@ from ropewalk.models.fingerprint import fingerprint
 from ropewalk.models.heads import row_scores
 from ropewalk.models.load import LoadedModel, load_policy, load_scorer
 from ropewalk.models.packed import token_batch
-from ropewalk.records.errors import InputError
+from ropewalk.records.errors import InputError, RunStopped
 from tests.fakes import CHAT_TEMPLATE, EOS_ID, PAD_ID, TURN_END_ID, nudge, tiny_gpt2, tiny_llama
 from tests.models.folders import change_tensors, loaded
 from tests.models.stock import ROWS, pack
@@ -147,6 +147,6 @@ class FullDisk:
 
 def test_a_full_disk_leaves_nothing_behind(tmp_path: Path) -> None:
     model = LoadedModel(tiny_llama(1), FullDisk(), (1,), None, 264)
-    with pytest.raises(InputError, match=r"could not be written .*No space left"):
+    with pytest.raises(RunStopped, match=r"no room to write .*free some space"):
         save_policy(model, tmp_path / "deep" / "model")
     assert list((tmp_path / "deep").iterdir()) == []
