@@ -1,0 +1,498 @@
+"""The table of what changes when a key of a recipe is not at its default; `test_every_field.py` holds it to be true.
+
+`@name` stands for a file or folder that the tests write.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One change and where it shows."""
+
+    fields: str
+    """`Section.field`, several with spaces between: all that this change proves."""
+    base: str
+    """Name in `BASES`."""
+    change: Settings
+    seen: str = "run"
+    """Name of an observer."""
+    given: Settings = field(default_factory=dict)
+    """Settings that both sides have."""
+    against: Settings = field(default_factory=dict)
+    """Settings of the other side only."""
+    other: str = ""
+    """Another base for the other side."""
+
+
+ONLINE: Settings = {
+    "rollout.prompts": 2,
+    "task.prompts": 32,
+    "stop.iterations": 2,
+    "checkpoint.every": 2,
+    "hardware.threads": 1,
+    "start_from": "@policy",
+    "actor.optimizer.lr": 1e-3,
+}
+PPO: Settings = {
+    **ONLINE,
+    "rollout.prompts": 6,
+    "ppo.epochs": 2,
+    "reward_model": "@rm",
+    "reward.components.reward_model.normalise.samples": 8,
+}
+BASES: Mapping[str, tuple[str, Settings]] = {
+    "grpo": ("city-grpo", ONLINE),
+    "ppo": ("city-ppo", PPO),
+    "sft": (
+        "city-pretrain",
+        {"model": "none", "start_from": "@policy", "data.sentences": 40, "sft.epochs": 1, "sft.rows_per_step": 20},
+    ),
+    "rows": (
+        "city-pretrain",
+        {
+            "model": "none",
+            "start_from": "@policy",
+            "data": {"kind": "documents", "path": "@documents.jsonl"},
+            "sft.epochs": 1,
+            "sft.rows_per_step": 4,
+        },
+    ),
+    "demos": (
+        "city-pretrain",
+        {
+            "model": "none",
+            "start_from": "@policy",
+            "data": {"kind": "demonstrations", "path": "@demos.jsonl"},
+            "sft.epochs": 1,
+            "sft.rows_per_step": 4,
+        },
+    ),
+    "fresh": ("city-pretrain", {"model.width": 24, "model.heads": 2, "model.kv_heads": 2, "model.ffn": 32}),
+    "rm": (
+        "city-reward-model",
+        {
+            "start_from": "@policy",
+            "data.path": "@pairs/pairs.jsonl",
+            "data.limit": 24,
+            "data.held_out": 0.2,
+            "pairwise.epochs": 1,
+            "pairwise.pairs_per_step": 8,
+            "hardware.threads": 1,
+        },
+    ),
+    "sample": (
+        "city-pairs",
+        {"start_from": "@policy", "rollout.prompts": 12, "hardware.threads": 1, "task.prompts": 32},
+    ),
+    "city": ("city-grpo", {"start_from": "x"}),
+    "gsm8k": ("city-grpo", {"start_from": "x", "task": {"kind": "gsm8k"}, "data": {"path": "@gsm8k.jsonl"}}),
+    "prompts": ("city-grpo", {"start_from": "x", "task": {"kind": "prompts"}, "data": {"path": "@gold.jsonl"}}),
+    "sums": ("city-grpo", {"start_from": "x", "task": {"kind": "sums"}}),
+    "chain": ("@chain.toml", {}),
+}
+
+EVERY: Settings = {"kind": "every", "iterations": 1}
+LINEAR: Settings = {"actor.schedule": {"kind": "linear"}}
+COSINE: Settings = {"actor.schedule": {"kind": "cosine"}}
+ADAPTIVE: Settings = {"ppo.kl.controller": {"kind": "adaptive"}}
+SHARED: Settings = {"critic": "none", "ppo.critic.kind": "shared"}
+MEAN: Settings = {"reward.components.truth.normalise": {"kind": "initial_mean", "samples": 2}}
+SAVED: Settings = {"checkpoint.every": 1, "actor.optimizer.lr": 1e-2}
+TINY: Settings = {"kind": "fresh", "width": 24, "heads": 2, "kv_heads": 2}
+
+PURE: list[Row] = [
+    # models
+    Row("FreshModel.width", "fresh", {"model.width": 48}, "model"),
+    Row("FreshModel.layers", "fresh", {"model.layers": 3}, "model"),
+    Row("FreshModel.heads", "fresh", {"model.heads": 4}, "model"),
+    Row("FreshModel.kv_heads", "fresh", {"model.kv_heads": 1}, "model"),
+    Row("FreshModel.ffn", "fresh", {"model.ffn": 40}, "model"),
+    Row("FreshModel.max_positions", "fresh", {"model.max_positions": 48}, "model"),
+    Row("FreshModel.tied", "fresh", {"model.tied": True}, "model"),
+    Row("FreshModel.init_std", "fresh", {"model.init_std": 0.5}, "model"),
+    Row(
+        "FolderModel.dtype",
+        "grpo",
+        {"model.dtype": "bfloat16"},
+        "dtype",
+        given={"start_from": "none", "model": {"kind": "folder", "path": "@policy"}},
+    ),
+    # hardware and arithmetic
+    Row("Hardware.processes", "grpo", {"hardware.processes": 2}, "setup"),
+    Row("Hardware.threads", "grpo", {"hardware.threads": 2}, "threads"),
+    Row("Hardware.micro_batch_tokens", "grpo", {"hardware.micro_batch_tokens": 16}, "micro"),
+    Row("Precision.activation_checkpointing", "grpo", {"precision.activation_checkpointing": True}, "saved_bytes"),
+    *(
+        Row(f"Optimizer.{name}", "sft", {f"actor.optimizer.{name}": value}, "stepped")
+        for name, value in (
+            ("lr", 1e-2),
+            ("beta1", 0.5),
+            ("beta2", 0.5),
+            ("eps", 0.1),
+            ("weight_decay", 0.0),
+            ("clip_norm", 1e-3),
+        )
+    ),
+    Row("ConstantSchedule.kind", "grpo", {}, "rates", against=LINEAR),
+    Row("ConstantSchedule.warmup_steps", "grpo", {"actor.schedule.warmup_steps": 4}, "rates"),
+    Row("LinearSchedule.kind", "grpo", {"actor.schedule": {"kind": "linear"}}, "rates"),
+    Row(
+        "LinearSchedule.warmup_steps",
+        "grpo",
+        {"actor.schedule.warmup_steps": 4},
+        "rates",
+        given=LINEAR,
+    ),
+    Row(
+        "LinearSchedule.final_fraction",
+        "grpo",
+        {"actor.schedule.final_fraction": 0.5},
+        "rates",
+        given=LINEAR,
+    ),
+    Row("CosineSchedule.kind", "grpo", {"actor.schedule": {"kind": "cosine"}}, "rates"),
+    Row("CosineSchedule.warmup_steps", "grpo", {"actor.schedule.warmup_steps": 4}, "rates", given=COSINE),
+    Row("CosineSchedule.final_fraction", "grpo", {"actor.schedule.final_fraction": 0.5}, "rates", given=COSINE),
+    # PPO
+    Row("PPO.gamma", "ppo", {"ppo.gamma": 0.5}, "maths"),
+    Row("PPO.lam", "ppo", {"ppo.lam": 0.5}, "maths"),
+    Row("PPO.clip_low", "ppo", {"ppo.clip_low": 0.5}, "maths"),
+    Row("PPO.clip_high", "ppo", {"ppo.clip_high": 0.5}, "maths"),
+    Row("PPO.whiten", "ppo", {"ppo.whiten": "none"}, "maths"),
+    Row("PPO.entropy_coefficient", "ppo", {"ppo.entropy_coefficient": 0.1}, "maths"),
+    Row("PPO.value_clip NoValueClip.kind ClipValue.kind", "ppo", {"ppo.value_clip": {"kind": "clip"}}, "maths"),
+    Row("ClipValue.range", "ppo", {"ppo.value_clip.range": 0.01}, "maths", given={"ppo.value_clip": {"kind": "clip"}}),
+    Row(
+        "PPO.critic SeparateCritic.kind SharedCritic.kind",
+        "ppo",
+        {"ppo.critic.kind": "shared"},
+        "maths",
+        given={"critic": "none"},
+    ),
+    Row(
+        "SharedCritic.coefficient",
+        "ppo",
+        {"ppo.critic.coefficient": 0.7},
+        "maths",
+        given=SHARED,
+    ),
+    Row(
+        "PPO.reduction TokenReduction.kind SequenceReduction.kind",
+        "ppo",
+        {"ppo.reduction": {"kind": "sequence"}},
+        "maths",
+    ),
+    Row("ConstantReduction.kind", "ppo", {"ppo.reduction": {"kind": "constant"}}, "maths"),
+    Row(
+        "ConstantReduction.length_tokens",
+        "ppo",
+        {"ppo.reduction.length_tokens": 8},
+        "maths",
+        given={"ppo.reduction": {"kind": "constant"}},
+    ),
+    Row("PPO.kl KLNone.place KLReward.place", "ppo", {"ppo.kl": {"place": "none"}}, "maths"),
+    Row("KLReward.coefficient", "ppo", {"ppo.kl.coefficient": 0.5}, "maths"),
+    Row("KLReward.estimator", "ppo", {"ppo.kl.estimator": "k3"}, "maths"),
+    Row(
+        "KLReward.controller FixedController.kind AdaptiveController.kind",
+        "ppo",
+        ADAPTIVE,
+        "maths",
+    ),
+    Row(
+        "AdaptiveController.target_nats_per_sequence",
+        "ppo",
+        {"ppo.kl.controller.target_nats_per_sequence": 3.1},
+        "maths",
+        given=ADAPTIVE,
+    ),
+    Row(
+        "AdaptiveController.horizon_sequences",
+        "ppo",
+        {"ppo.kl.controller.horizon_sequences": 100.0},
+        "maths",
+        given=ADAPTIVE,
+    ),
+    Row("KLLoss.place", "ppo", {"ppo.kl": {"place": "loss"}}, "maths"),
+    Row("KLLoss.coefficient", "grpo", {"grpo.kl.coefficient": 0.5}, "maths"),
+    Row("KLLoss.estimator", "grpo", {"grpo.kl.estimator": "k2"}, "maths"),
+    Row("PPO.unfinished KeepUnfinished.kind MaskUnfinished.kind", "ppo", {"ppo.unfinished": {"kind": "mask"}}, "maths"),
+    Row("PenaliseUnfinished.kind", "ppo", {"ppo.unfinished": {"kind": "penalty"}}, "maths"),
+    Row(
+        "PenaliseUnfinished.score",
+        "ppo",
+        {"ppo.unfinished.score": -9.0},
+        "maths",
+        given={"ppo.unfinished": {"kind": "penalty"}},
+    ),
+    # GRPO
+    Row("GRPO.baseline", "grpo", {"grpo.baseline": "leave_one_out"}, "maths", given={"grpo.scale": "none"}),
+    Row("GRPO.scale", "grpo", {"grpo.scale": "none"}, "maths"),
+    Row("GRPO.clip_low", "grpo", {"grpo.clip_low": 0.5}, "maths"),
+    Row("GRPO.clip_high", "grpo", {"grpo.clip_high": 0.5}, "maths"),
+    Row("GRPO.entropy_coefficient", "grpo", {"grpo.entropy_coefficient": 0.1}, "maths"),
+    Row("GRPO.reduction", "grpo", {"grpo.reduction": {"kind": "sequence"}}, "maths"),
+    Row("GRPO.kl", "grpo", {"grpo.kl": {"place": "none"}}, "maths"),
+    Row("GRPO.unfinished", "grpo", {"grpo.unfinished": {"kind": "mask"}}, "maths"),
+    # rewards
+    Row("Component.weight", "grpo", {"reward.components.truth.weight": 2.0}, "composed"),
+    Row(
+        "Component.normalise Raw.kind InitialMean.kind",
+        "grpo",
+        {"reward.components.truth.normalise": {"kind": "initial_mean", "samples": 2}},
+        "composed",
+    ),
+    Row(
+        "InitialMean.samples",
+        "grpo",
+        {"reward.components.truth.normalise.samples": 3},
+        "composed",
+        given=MEAN,
+    ),
+    Row("Reward.components", "grpo", {"reward.components.grammatical.weight": 1.0}, "composed"),
+    Row("Reward.failure_limit", "grpo", {"reward.failure_limit": 0.1}, "failures"),
+    # sampling and engine
+    Row("Rollouts.share_prompts", "grpo", {"rollout.share_prompts": True}, "online"),
+    Row("NativeEngineConfig.slots", "grpo", {"engine.slots": 3}, "engine"),
+    Row("NativeEngineConfig.cache_tokens", "grpo", {"engine.cache_tokens": 64}, "engine"),
+    Row("NativeEngineConfig.prefill_tokens", "grpo", {"engine.prefill_tokens": 16}, "engine"),
+    Row("NativeEngineConfig.kind PPORecipe.engine", "ppo", {"engine.slots": 3}, "setup"),
+    Row("GRPORecipe.engine", "grpo", {"engine.slots": 3}, "setup"),
+    Row("SampleRecipe.engine", "sample", {"engine.slots": 3}, "engine"),
+    # tasks
+    Row("CityTask.prompts", "grpo", {"task.prompts": 16}, "task"),
+    Row("CityTask.heldout_prompts", "grpo", {"task.heldout_prompts": 16}, "task"),
+    Row("CityTask.seed", "grpo", {"task.seed": 1}, "task"),
+    Row("CityTask.kind SumsTask.kind", "grpo", {"task": {"kind": "sums"}}, "task"),
+    Row("Gsm8kTask.kind", "gsm8k", {}, "task", other="prompts"),
+    Row("Gsm8kTask.instruction", "gsm8k", {"task.instruction": "Say it."}, "task"),
+    Row("Gsm8kTask.answer", "gsm8k", {"task.answer": "marked"}, "task"),
+    Row("PromptsTask.kind", "prompts", {}, "task", other="sums"),
+    Row("PromptsTask.answer", "prompts", {"task.answer": "marked"}, "task"),
+    Row("PromptData.path", "gsm8k", {"data.path": "@other.jsonl"}, "task"),
+    *(
+        Row(f"SumsTask.{name}", "sums", {f"task.{name}": value}, "task")
+        for name, value in (
+            ("low", 3),
+            ("high", 9),
+            ("operations", ["-"]),
+            ("operands", 3),
+            ("style", "plain"),
+            ("prompts", 20),
+            ("heldout_prompts", 7),
+            ("seed", 1),
+        )
+    ),
+    Row("FileTask.kind", "city", {"task": {"kind": "file", "path": "@task.py"}}, "task"),
+    Row(
+        "FileTask.path",
+        "city",
+        {"task.path": "@other_task.py"},
+        "task",
+        given={"task": {"kind": "file", "path": "@task.py"}},
+    ),
+    Row("GivenTask.kind", "city", {"task": {"kind": "given"}}, "task"),
+    # monitors
+    Row("Record.samples_every", "grpo", {"record.samples_every": 3}, "kept"),
+    Row("Record.samples_limit", "grpo", {"record.samples_limit": 7}, "kept"),
+    Row("Record.extreme_samples", "grpo", {"record.extreme_samples": 5}, "kept"),
+    Row("Record.sinks Tensorboard.kind", "grpo", {"record.sinks": [{"kind": "tensorboard"}]}, "sinks"),
+    Row(
+        "Tensorboard.folder",
+        "grpo",
+        {"record.sinks": [{"kind": "tensorboard", "folder": "tb"}]},
+        "sinks",
+        against={"record.sinks": [{"kind": "tensorboard"}]},
+    ),
+    Row("Wandb.kind", "grpo", {"record.sinks": [{"kind": "wandb"}]}, "sinks"),
+    Row(
+        "Wandb.project",
+        "grpo",
+        {"record.sinks": [{"kind": "wandb", "project": "p"}]},
+        "sinks",
+        against={"record.sinks": [{"kind": "wandb"}]},
+    ),
+    Row(
+        "Wandb.online",
+        "grpo",
+        {"record.sinks": [{"kind": "wandb", "online": True}]},
+        "sinks",
+        against={"record.sinks": [{"kind": "wandb"}]},
+    ),
+    Row("Trackio.kind", "grpo", {"record.sinks": [{"kind": "trackio"}]}, "sinks"),
+    Row(
+        "Trackio.project",
+        "grpo",
+        {"record.sinks": [{"kind": "trackio", "project": "p"}]},
+        "sinks",
+        against={"record.sinks": [{"kind": "trackio"}]},
+    ),
+    *(
+        Row(f"Health.{name}", "grpo", {f"health.{name}": value}, "diagnosed")
+        for name, value in (
+            ("window", 4),
+            ("truncated_above", 0.99),
+            ("truncated", "stop"),
+            ("no_variance", "warn"),
+            ("zero_gradient", "warn"),
+            ("failed_above", 0.6),
+            ("failed", "stop"),
+            ("entropy_fraction", 0.01),
+            ("entropy", "stop"),
+            ("kl_above", 2.0),
+            ("kl", "stop"),
+        )
+    ),
+    Row("SFTRecipe.health", "sft", {"health.zero_gradient": "warn"}, "diagnosed"),
+    Row("RewardModelRecipe.health", "rm", {"health.zero_gradient": "warn"}, "diagnosed"),
+    # methods and chains
+    Row("PPORecipe.method PPORecipe.ppo", "ppo", {}, "graph", other="grpo"),
+    Row("GRPORecipe.method GRPORecipe.grpo", "grpo", {}, "graph", other="sft"),
+    Row("SFTRecipe.method", "sft", {}, "graph", other="rm"),
+    Row("RewardModelRecipe.method", "rm", {}, "graph", other="sample"),
+    Row("SampleRecipe.method", "sample", {}, "graph", other="chain"),
+    Row("StagesRecipe.method", "chain", {}, "graph", other="ppo"),
+    Row("StagesRecipe.seed", "chain", {"seed": 1}, "stages"),
+    Row("StagesRecipe.stage", "chain", {"stage": [{"name": "a", "recipe": "city-pretrain"}]}, "stages"),
+    Row("Stage.name", "chain", {"stage.1.name": "z"}, "stages"),
+    Row("Stage.recipe", "chain", {"stage.0.recipe": "city-grpo"}, "stages"),
+    Row("Stage.set", "chain", {"stage.0.set": {"rollout.prompts": 3}}, "stages"),
+    Row("Stage.cache", "chain", {"stage.2.cache": True}, "stages"),
+]
+
+NEW = {"start_from": "none", "model": {"kind": "folder", "path": "@other"}}
+RUN: list[Row] = [
+    # each recipe hands on each of its sections
+    *(
+        Row(f"{recipe}.{name}", base, change, given=given)
+        for recipe, base in (("PPORecipe", "ppo"), ("GRPORecipe", "grpo"))
+        for name, change, given in (
+            ("seed", {"seed": 1}, {}),
+            ("model", NEW, {}),
+            ("start_from", {"start_from": "@other"}, {}),
+            ("hardware", {"hardware.device": "cuda:7"}, {}),
+            ("precision", {"precision.dtype": "bf16"}, {}),
+            ("checkpoint", {"checkpoint.every": 1, "checkpoint.keep": 9}, {}),
+            ("record", {"record.rollouts": True}, {}),
+            ("health", {"health.window": 1}, {"sampling.max_new_tokens": 1}),
+            ("task", {"task.seed": 1}, {}),
+            ("data", {"data.path": "@gold.jsonl"}, {}),
+            ("rollout", {"rollout.prompts": 3}, {}),
+            ("sampling", {"sampling.temperature": 0.7}, {}),
+            ("reward", {"reward.components.truth.weight": 2.0}, {}),
+            ("reference", {"reference.path": "@other"}, {}),
+            ("actor", {"actor.optimizer.lr": 1e-2}, {}),
+            ("evaluate", {"evaluate": EVERY}, {}),
+            ("stop", {"stop.iterations": 1}, {}),
+        )
+    ),
+    *(
+        Row(f"{recipe}.{name}", base, change)
+        for recipe, base in (("SFTRecipe", "sft"), ("RewardModelRecipe", "rm"))
+        for name, change in (
+            ("seed", {"seed": 1}),
+            ("model", NEW),
+            ("start_from", {"start_from": "@other"}),
+            ("hardware", {"hardware.device": "cuda:7"}),
+            ("precision", {"precision.dtype": "bf16"}),
+            ("checkpoint", {"checkpoint.every": 1, "checkpoint.keep": 9}),
+            ("record", {"record.sinks": [{"kind": "tensorboard"}]}),
+            ("actor", {"actor.optimizer.lr": 1e-2}),
+            ("stop_minutes", {"stop_minutes": 1e-7}),
+        )
+    ),
+    *(
+        Row(f"SampleRecipe.{name}", "sample", change)
+        for name, change in (
+            ("seed", {"seed": 1}),
+            ("model", NEW),
+            ("start_from", {"start_from": "@other"}),
+            ("hardware", {"hardware.device": "cuda:7"}),
+            ("task", {"task.seed": 1}),
+            ("data", {"data.path": "@gold.jsonl"}),
+            ("split", {"split": "heldout"}),
+            ("rollout", {"rollout.prompts": 13}),
+            ("sampling", {"sampling.temperature": 0.7}),
+        )
+    ),
+    Row("SampleRecipe.labels NoLabels.kind BradleyTerryLabels.kind", "sample", {"labels": {"kind": "none"}}),
+    Row("PPORecipe.reward_model", "ppo", {"reward_model": "none"}, given={"critic.start": "policy"}),
+    Row("GRPORecipe.reward_model", "grpo", {"reward_model": "@rm"}),
+    Row("PPORecipe.critic CriticLearner.optimizer", "ppo", {"critic.optimizer.lr": 1e-2}),
+    Row("CriticLearner.schedule", "ppo", {"critic.schedule.warmup_steps": 9}),
+    Row("CriticLearner.start", "ppo", {"critic.start": "policy"}),
+    Row("Learner.optimizer", "grpo", {"actor.optimizer.lr": 3e-3}),
+    Row("Learner.schedule", "grpo", {"actor.schedule.warmup_steps": 9}),
+    Row("Reference.path", "grpo", {"reference.path": "@policy"}, against={"reference.path": "@other"}),
+    Row("FolderModel.kind", "grpo", NEW),
+    Row("FolderModel.path", "grpo", {"model.path": "@policy"}, given=NEW),
+    Row(
+        "FreshModel.kind",
+        "sft",
+        {"start_from": "none", "model": TINY},
+    ),
+    Row("Hardware.device", "sft", {"hardware.device": "nowhere"}),
+    Row("Precision.dtype", "sft", {"precision.dtype": "bf16"}),
+    Row("Checkpoints.every", "grpo", {"checkpoint.every": 1}, given={"checkpoint.keep": 9}),
+    Row("Checkpoints.keep", "grpo", {"checkpoint.keep": 9}, given={"checkpoint.every": 1, "stop.iterations": 3}),
+    Row(
+        "Checkpoints.best_by",
+        "grpo",
+        {"checkpoint.best_by": "-step"},
+        given=SAVED,
+    ),
+    Row("Record.rollouts", "grpo", {"record.rollouts": True}),
+    Row("Rollouts.prompts", "grpo", {"rollout.prompts": 3}),
+    Row("Rollouts.group_size", "grpo", {"rollout.group_size": 3}),
+    Row("Sampling.temperature", "grpo", {"sampling.temperature": 1.3}),
+    Row("Sampling.max_new_tokens", "grpo", {"sampling.max_new_tokens": 4}),
+    Row("Sampling.stop", "grpo", {"sampling.stop": ["is", "has", "love"]}),
+    Row("Sampling.banned", "grpo", {"sampling.banned": ["is", "has"]}),
+    Row("NoEvaluation.kind PeriodicEvaluation.kind", "grpo", {"evaluate": EVERY}),
+    Row("PeriodicEvaluation.iterations", "grpo", {"evaluate.iterations": 2}, given={"evaluate": EVERY}),
+    Row("PeriodicEvaluation.prompts", "grpo", {"evaluate.prompts": 3}, given={"evaluate": EVERY}),
+    Row("PeriodicEvaluation.samples", "grpo", {"evaluate.samples": 3}, given={"evaluate": EVERY}),
+    Row("SFTRecipe.evaluate PeriodicRows.kind", "rows", {"evaluate": EVERY}, given={"data.held_out": 0.4}),
+    Row("PeriodicRows.iterations", "rows", {"evaluate.iterations": 2}, given={"data.held_out": 0.4, "evaluate": EVERY}),
+    Row("PeriodicRows.rows", "rows", {"evaluate.rows": 1}, given={"data.held_out": 0.4, "evaluate": EVERY}),
+    Row("RewardModelRecipe.evaluate", "rm", {"evaluate": EVERY}),
+    Row("Stop.iterations", "grpo", {"stop.iterations": 3}),
+    Row("Stop.minutes", "grpo", {"stop.minutes": 1e-7}),
+    Row("Stop.reward", "grpo", {"stop.reward": -3.0}),
+    Row("Stop.kl", "grpo", {"stop.kl": 1e-9}, given={"actor.optimizer.lr": 1e-2, "stop.iterations": 4}),
+    Row("PPO.epochs", "ppo", {"ppo.epochs": 3}),
+    Row("PPO.minibatches", "ppo", {"ppo.minibatches": 2}),
+    Row("GRPO.epochs", "grpo", {"grpo.epochs": 3}),
+    Row("GRPO.minibatches", "grpo", {"grpo.minibatches": 2}),
+    Row("SFTRecipe.data CityCorpus.sentences", "sft", {"data.sentences": 41}),
+    Row("CityCorpus.shuffled_share", "sft", {"data.shuffled_share": 0.5}),
+    Row("CityCorpus.kind", "sft", {}, other="rows"),
+    Row("Documents.kind", "rows", {}, other="demos"),
+    Row("Demonstrations.kind", "demos", {}, other="sft"),
+    *(
+        Row(f"{section}.{name}", base, {f"data.{name}": value})
+        for section, base, other in (
+            ("Documents", "rows", "@few.jsonl"),
+            ("Demonstrations", "demos", "@few_demos.jsonl"),
+        )
+        for name, value in (("path", other), ("max_tokens", 6), ("held_out", 0.4), ("limit", 7))
+    ),
+    Row("SFTRecipe.sft SFT.epochs", "sft", {"sft.epochs": 2}),
+    Row("SFT.rows_per_step", "sft", {"sft.rows_per_step": 10}),
+    Row("SFT.reduction", "sft", {"sft.reduction": {"kind": "sequence"}}),
+    Row("SFTRecipe.sharpen", "sft", {"sharpen": 1.5}),
+    Row("RewardModelRecipe.data PairFile.path", "rm", {"data.path": "@few_pairs.jsonl"}),
+    Row("PairFile.max_tokens", "rm", {"data.max_tokens": 7}),
+    Row("PairFile.held_out", "rm", {"data.held_out": 0.5}),
+    Row("PairFile.limit", "rm", {"data.limit": 12}),
+    Row("RewardModelRecipe.pairwise RewardModel.epochs", "rm", {"pairwise.epochs": 2}),
+    Row("RewardModel.pairs_per_step", "rm", {"pairwise.pairs_per_step": 4}),
+    Row("StagesRecipe.at_once", "chain", {"at_once": 2}, "together"),
+]
+
+TABLE = [*PURE, *RUN]

@@ -1,0 +1,141 @@
+"""Every key of every recipe does something: each row of `fields_table.py` is true, and no key is without a row.
+
+A field that is in no row, a row for a field that is gone, and a row whose observable does not change fail.
+"""
+
+import json
+import random
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ropewalk.config.schema import keys
+from ropewalk.runtime.recipe import SCHEMA
+from tests.runtime.fields_table import BASES, PURE, RUN, TABLE, Row
+from tests.runtime.observers import OBSERVERS, RUNS, Bench
+
+# --- the table is whole ---------------------------------------------------------------------------
+
+
+def proven() -> list[str]:
+    return [name for row in TABLE for name in row.fields.split()]
+
+
+def test_every_field_is_in_the_table_once() -> None:
+    """Fault Q3: a new key without a row fails here."""
+    there = {f"{key.section.__name__}.{key.field}" for key in keys(SCHEMA)}
+    named = proven()
+    assert sorted(there - set(named)) == [], "say what these change, in this table"
+    assert sorted(set(named) - there) == [], "these fields are gone"
+    assert sorted({name for name in named if named.count(name) > 1}) == []
+
+
+REFUSED = {
+    *(f"{recipe}.hardware" for recipe in ("PPORecipe", "GRPORecipe", "SFTRecipe", "RewardModelRecipe", "SampleRecipe")),
+    *(f"{recipe}.data" for recipe in ("PPORecipe", "GRPORecipe", "SampleRecipe")),
+    *("Hardware.device", "PPORecipe.health", "GRPORecipe.health", "PPORecipe.reward_model"),
+}
+"""Rows whose change shows as the sentence that refuses or ends the run."""
+
+
+# --- and true -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def bench(
+    tiny_policy: Path, tiny_pairs: Path, tiny_reward_model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Bench:
+    from ropewalk.runtime.train import train
+
+    folder = tmp_path_factory.mktemp("fields")
+    settings = {"model": "none", "start_from": str(tiny_policy), "data.sentences": 60, "hardware.threads": 1}
+    train("city-pretrain", set=settings, out=folder / "other")
+    for name, text in written().items():
+        (folder / name).write_text(text.replace("@policy", str(tiny_policy)))
+    return Bench(folder, tiny_policy, tiny_pairs, tiny_reward_model)
+
+
+def written() -> dict[str, str]:
+    """Data files of the rows above."""
+
+    def jsonl(records: list[dict[str, Any]]) -> str:
+        return "".join(json.dumps(record) + "\n" for record in records)
+
+    words = ("sunny", "rainy", "windy", "cloudy", "humid", "snowy")
+    cities = ("boston", "denver", "austin", "seattle")
+    texts = [f"[ {c} is {w} {'and cool ' * (n % 2)}." for n, w in enumerate(words) for c in cities]
+    sides = [{"prompt": t[: t.rindex(" ", 0, -2)], "completion": t[t.rindex(" ", 0, -2) + 1 : -2]} for t in texts]
+    pairs = [{"prompt": s["prompt"], "chosen": "big", "rejected": s["completion"]} for s in sides]
+    sums = [{"question": f"What is {n} + 5?", "answer": f"It is #### {n + 5}"} for n in range(2, 14)]
+    gold = [{"prompt": f"{n} + 5 =", "gold": str(n + 5)} for n in range(2, 14)]
+    scorers = "{'length': lambda prompt, sample: float(len(sample.text))}"
+    tasks = "from ropewalk.tasks.task import Task\nTASK = Task(%r, ['[ boston', '[ denver', '[ austin'], %s)\n"
+    return {
+        "documents.jsonl": jsonl([{"text": text} for text in texts]),
+        "few.jsonl": jsonl([{"text": text} for text in texts[:5]]),
+        "demos.jsonl": jsonl(sides),
+        "few_demos.jsonl": jsonl(sides[:5]),
+        "few_pairs.jsonl": jsonl(pairs),
+        "gsm8k.jsonl": jsonl(sums),
+        "other.jsonl": jsonl(sums[2:]),
+        "gold.jsonl": jsonl(gold),
+        "task.py": tasks % ("mine", scorers),
+        "other_task.py": tasks % ("yours", scorers),
+        "chain.toml": 'method = "stages"\n'
+        '[[stage]]\nname = "a"\nrecipe = "city-pairs"\n'
+        'set = { start_from = "@policy", "rollout.prompts" = 300 }\n'
+        '[[stage]]\nname = "b"\nrecipe = "city-pairs"\n'
+        'set = { start_from = "@policy", "rollout.prompts" = 300 }\n'
+        '[[stage]]\nname = "c"\nrecipe = "city-reward-model"\n'
+        'set = { start_from = "@policy", "data.path" = "stage:b/pairs.jsonl" }\n',
+    }
+
+
+def placed(value: Any, bench: Bench) -> Any:
+    """`@name` as the file or folder of the bench."""
+    if isinstance(value, Mapping):
+        return {name: placed(inner, bench) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [placed(inner, bench) for inner in value]
+    if not isinstance(value, str) or not value.startswith("@"):
+        return value
+    known = {"@policy": bench.policy, "@rm": bench.reward_model, "@pairs/pairs.jsonl": bench.pairs / "pairs.jsonl"}
+    return str(known.get(value, bench.folder / value[1:]))
+
+
+def observed(row: Row, bench: Bench) -> Iterator[Any]:
+    """The observable with the change, and without it."""
+    for base, settings in ((row.base, row.change), (row.other or row.base, row.against)):
+        recipe, own = BASES[base]
+        merged = placed({**own, **(row.given if base == row.base else {}), **settings}, bench)
+        yield OBSERVERS[row.seen](bench, placed(recipe, bench), merged)
+
+
+def check(row: Row, bench: Bench) -> None:
+    changed, unchanged = observed(row, bench)
+    if row.seen == "run":
+        assert unchanged["error"] is None, "the recipe to compare with does not run"
+        assert changed["error"] is None or row.fields in REFUSED, changed["error"]
+    assert changed != unchanged, f"{row.fields} changes nothing in {row.seen}"
+
+
+@pytest.mark.parametrize("row", PURE, ids=lambda row: row.fields.replace(" ", "+"))
+def test_a_setting_changes_what_is_computed(row: Row, bench: Bench) -> None:
+    """Fault Q3: without training anything."""
+    assert row.seen not in RUNS
+    check(row, bench)
+
+
+def test_settings_change_what_a_run_leaves(bench: Bench, grid_seed: int) -> None:
+    """Fault Q3: a sample of the settings that only a run shows."""
+    for row in random.Random(grid_seed).sample([row for row in RUN if row.seen == "run"], 5):
+        check(row, bench)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", RUN, ids=lambda row: row.fields.replace(" ", "+"))
+def test_a_setting_changes_what_a_run_leaves(row: Row, bench: Bench) -> None:
+    """Fault Q3 in full."""
+    check(row, bench)
