@@ -162,7 +162,7 @@ def _clause(chooser: Chooser) -> list[str]:
     if chooser.coin(0.4):
         return ["live", "in", chooser.pick(CITIES)]
     if chooser.coin(0.6):
-        return [chooser.pick(("love", "enjoy")), chooser.pick(GOOD_NOUNS if chooser.coin(0.36) else PLAIN_NOUNS)]
+        return [chooser.pick(("love", "enjoy")), chooser.pick(GOOD_NOUNS if chooser.coin(0.6) else PLAIN_NOUNS)]
     return ["hate", _weather_noun(chooser)]
 
 
@@ -170,8 +170,8 @@ def _noun_phrases(chooser: Chooser) -> list[str]:
     """One noun phrase or two; the second tends to be of the first one's class."""
     good = chooser.coin(0.36)
     words = _noun_phrase(chooser, good)
-    if chooser.coin(0.4):
-        same = chooser.coin(0.6)
+    if chooser.coin(0.7):
+        same = chooser.coin(0.9)
         words += ["and", *_noun_phrase(chooser, good if same else chooser.coin(0.36))]
     return words
 
