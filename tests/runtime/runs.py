@@ -32,6 +32,7 @@ PRELOAD = ["ropewalk.runtime.train"]
 
 ONLINE: dict[str, Any] = {
     "rollout.prompts": 4,
+    "task.prompts": 64,
     "stop.iterations": ITERATIONS,
     "checkpoint.every": 2,
     "record.rollouts": True,

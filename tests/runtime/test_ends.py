@@ -11,7 +11,13 @@ from ropewalk.runtime.run import Run
 from ropewalk.runtime.train import train
 from tests.runtime.runs import At, Crash, lines
 
-SMALL: dict[str, Any] = {"rollout.prompts": 4, "stop.iterations": 4, "checkpoint.every": 2, "hardware.threads": 1}
+SMALL: dict[str, Any] = {
+    "rollout.prompts": 4,
+    "stop.iterations": 4,
+    "checkpoint.every": 2,
+    "hardware.threads": 1,
+    "task.prompts": 64,
+}
 
 
 def settings(policy: Path, **more: Any) -> dict[str, Any]:

@@ -30,7 +30,8 @@ TRAINED = ("sft", "rm", "ppo", "grpo")
 
 def chain(policy: Path, *, at_once: int = 1) -> str:
     """SFT → pairs → reward model → PPO, and GRPO beside them: a recipe file's text."""
-    rl = {"rollout.prompts": 4, "stop.iterations": 4, "checkpoint.every": 2, "hardware.threads": 1}
+    rl: dict[str, Any] = {"rollout.prompts": 4, "stop.iterations": 4, "checkpoint.every": 2, "hardware.threads": 1}
+    rl |= {"task.prompts": 64}
 
     stages: list[dict[str, Any]] = [
         {
