@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ropewalk.data.ledger import DataLedger
-from ropewalk.records.errors import InputError
+from ropewalk.records.errors import InputError, RunStopped
 from ropewalk.records.files import read_samples, rollout_file
 from ropewalk.records.packed import PackedBatch
 from ropewalk.records.prompt import Json, Prompt
@@ -34,6 +34,8 @@ class Experience:
     prompts: Mapping[str, Prompt] = field(default_factory=dict)
     sampling: SamplingRecord | None = None
     """The record the samples were drawn under; None for supervised rows."""
+    lost: int = 0
+    """Rollouts that failed or were aborted: they are not among the samples, and nothing is trained on them."""
 
 
 class Source(Protocol):
@@ -97,13 +99,16 @@ class FreshRollouts:
 def scored_experience(
     task: Task, prompts: Sequence[Prompt], samples: Sequence[Sample], *, share_prompts: bool
 ) -> Experience:
-    """Score samples by the task's own scorers and pack them."""
+    """Score samples by the task's own scorers and pack them; lost rollouts are left out and counted."""
     by_id = {prompt.id: prompt for prompt in prompts}
-    scored = score_samples(task, by_id, samples)
+    whole = [sample for sample in samples if sample.finish in ("stop", "length")]
+    if not whole:
+        raise RunStopped(f"none of {len(samples)} rollouts came to an end: see to the engine, then resume")
+    scored = score_samples(task, by_id, whole)
     batch = pack_samples(scored, share_prompts=share_prompts)
     finished = np.array([sample.finish == "stop" for sample in scored])
     batch = batch.with_columns(rows={"finished": finished})
-    return Experience(batch, scored, by_id, sampling_of(scored))
+    return Experience(batch, scored, by_id, sampling_of(scored), lost=len(samples) - len(whole))
 
 
 @dataclass(frozen=True, slots=True)

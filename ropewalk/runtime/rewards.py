@@ -25,8 +25,6 @@ from ropewalk.tasks.config import Reward
 from ropewalk.tasks.scoring.compose import compose
 from ropewalk.tasks.scoring.run import check_failures
 
-RATIO_TOLERANCE = 1e-3
-
 
 @dataclass(frozen=True, slots=True)
 class OnlineCredit:
@@ -47,7 +45,7 @@ class OnlineCredit:
         credit = find(self.method, columns, kl_coefficient=coefficient)
         batch = batch.with_columns(tokens={name: column.numpy() for name, column in credit.items()})
         measured = credit_metrics(self.method, columns)
-        metrics = merge([composed.metrics, measured, rollout_metrics(samples), reward_metrics(batch)])
+        metrics = merge([composed.metrics, measured, rollout_metrics(samples, experience.lost), reward_metrics(batch)])
         state = replace(state, rewards=composed.statistics, kl=self._next_kl(state, metrics, len(samples)))
         if beta is not None:
             metrics["kl/coefficient"] = Metric.mean(beta.coefficient, 1)
@@ -93,7 +91,7 @@ def torch_columns(batch: PackedBatch) -> dict[str, torch.Tensor]:
     return {name: torch.from_numpy(np.ascontiguousarray(column)) for name, column in named.items()}
 
 
-def rollout_metrics(samples: list[Sample]) -> dict[str, Metric]:
+def rollout_metrics(samples: list[Sample], lost: int = 0) -> dict[str, Metric]:
     """What the samples are, before any mask of training."""
     lengths = [sample.completion_tokens for sample in samples]
     n = len(samples)
@@ -101,6 +99,7 @@ def rollout_metrics(samples: list[Sample]) -> dict[str, Metric]:
         "length/mean": Metric.mean(sum(lengths), n),
         "length/max": Metric.max(max(lengths)),
         "length/min": Metric.min(min(lengths)),
+        "rollout/lost": Metric.mean(lost, n + lost),
         "truncated": Metric.mean(sum(s.finish == "length" for s in samples), n),
         "distinct": Metric.mean(len({s.tokens_T[s.policy_mask_T].tobytes() for s in samples}), n),
     }
