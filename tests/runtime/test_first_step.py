@@ -18,7 +18,7 @@ from ropewalk.runtime.guard import TOLERANCE, ratio_fault, tolerance_of
 from ropewalk.runtime.recipe import read_recipe
 from ropewalk.runtime.train import train
 from tests.fakes import nudge
-from tests.runtime.runs import first_batch, parts
+from tests.runtime.runs import At, first_batch, parts
 
 SMALL: dict[str, Any] = {"rollout.prompts": 4, "stop.iterations": 3, "checkpoint.every": 3, "hardware.threads": 1}
 
@@ -150,3 +150,22 @@ def test_the_reference_does_not_move(tmp_path: Path, tiny_policy: Path) -> None:
             sampling=made.work.source.sampling,  # type: ignore[attr-defined]
         ).result()
         assert np.array_equal(again["logprobs"], batch.token_columns["reference_logprobs"])
+
+
+def test_stored_generation_settings_are_ignored_and_said_so(tmp_path: Path, tiny_policy: Path) -> None:
+    """Fault Q1: near-greedy settings in the folder change nothing: the samples differ, and engine and trainer agree."""
+    folder = tmp_path / "model"
+    shutil.copytree(tiny_policy / "model", folder)
+    stored = json.loads((folder / "generation_config.json").read_text())
+    stored |= {"top_k": 1, "repetition_penalty": 1.5, "do_sample": True}
+    (folder / "generation_config.json").write_text(json.dumps(stored))
+    said = At(0, "crash")
+    settings = {**SMALL, "rollout.prompts": 8, "stop.iterations": 1}
+    runs = [
+        train("city-grpo", set={**settings, "start_from": str(start)}, out=tmp_path / name, progress=said)
+        for name, start in (("plain", tiny_policy / "model"), ("stored", folder))
+    ]
+    rows = [run.metrics()[0] for run in runs]
+    assert rows[1]["distinct"] == rows[0]["distinct"] > 0.5
+    assert float(str(rows[1]["engine/logprob_gap_max"])) < 1e-5
+    assert len([line for line in said.said if "top_k" in line]) == 1

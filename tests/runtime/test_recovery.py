@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import safetensors.torch
+import torch
 
 from ropewalk.records.errors import InputError
 from ropewalk.runtime.lock import locked
@@ -155,6 +157,19 @@ def test_the_newest_saves_and_the_best_are_kept(tmp_path: Path, tiny_policy: Pat
     for name, tensor in told["weights of best"].items():
         assert tensor == saved[f"network/{own_name(name)}"], name
     assert told["best"]["value"] == rows[best]
+
+
+def test_both_results_of_a_sharpened_run_are_sharp(tmp_path: Path, tiny_policy: Path) -> None:
+    """`best/` holds the best save's weights with a sharper head, `model/` the last one's."""
+    settings = {"model": "none", "start_from": str(tiny_policy), "data.sentences": 80, "sft.epochs": 1, "sharpen": 2.0}
+    settings |= {"sft.rows_per_step": 20, "checkpoint.every": 1, "checkpoint.best_by": "-lr/actor"}
+    run = train("city-pretrain", set=settings, out=tmp_path / "run")
+    marked = json.loads((run.checkpoints / "best.json").read_text())["checkpoint"]
+    assert marked == "step-00000001", "the learning rate is lowest in the first of these steps"
+    for folder, save in ((run.best, marked), (run.model, "step-00000004")):
+        saved = safetensors.torch.load_file(run.checkpoints / save / "actor.safetensors")
+        exported = safetensors.torch.load_file(folder / "model.safetensors")
+        assert torch.equal(exported["lm_head.weight"], 2 * saved["network/lm_head.weight"])
 
 
 def own_name(exported: str) -> str:
