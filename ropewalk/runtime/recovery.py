@@ -42,7 +42,6 @@ def restore(
     `role` is the one whose weights are the run's result. Raises `InputError`, before anything is changed, if the data
     or a frozen model are not those of the run.
     """
-    sweep(run)
     found = newest(run.checkpoints)
     for broken in found.broken:
         progress.say(f"warning: {broken}; it is passed over")

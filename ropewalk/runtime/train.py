@@ -39,7 +39,7 @@ from ropewalk.runtime.recipe import (
     read_recipe,
     recipe_text,
 )
-from ropewalk.runtime.recovery import export_results, restore
+from ropewalk.runtime.recovery import export_results, restore, sweep
 from ropewalk.runtime.run import Run, create_run, open_run
 from ropewalk.runtime.sample import run_sample
 from ropewalk.runtime.stages import Chain, write_stages
@@ -114,6 +114,7 @@ def run_recipe(
     if resume and run.status().get("state") == "finished":
         return run
     with locked(run.folder):
+        sweep(run)
         try:
             with interruptible(run.folder) as asked:
                 match recipe:
