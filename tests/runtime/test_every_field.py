@@ -57,6 +57,9 @@ def bench(
     return Bench(folder, tiny_policy, tiny_pairs, tiny_reward_model)
 
 
+CITY = '[task]\nkind = "city"\n[sampling]\nmax_new_tokens = 15\nbanned = ["<pad>", "["]\n'
+
+
 def written() -> dict[str, str]:
     """Data files of the rows above."""
 
@@ -83,6 +86,13 @@ def written() -> dict[str, str]:
         "gold.jsonl": jsonl(gold),
         "task.py": tasks % ("mine", scorers),
         "other_task.py": tasks % ("yours", scorers),
+        "grpo.toml": 'method = "grpo"\n' + CITY + "[rollout]\ngroup_size = 4\n[reward.components.truth]\n",
+        "ppo.toml": 'method = "ppo"\n'
+        + CITY
+        + '[critic]\nstart = "reward_model"\n[reward.components.reward_model]\nnormalise.kind = "initial_mean"\n',
+        "sft.toml": 'method = "sft"\n[data]\nkind = "city"\n',
+        "rm.toml": 'method = "reward_model"\n',
+        "sample.toml": 'method = "sample"\n' + CITY + '[rollout]\ngroup_size = 2\n[labels]\nkind = "bradley_terry"\n',
         "chain.toml": 'method = "stages"\n'
         '[[stage]]\nname = "a"\nrecipe = "city-pairs"\n'
         'set = { start_from = "@policy", "rollout.prompts" = 300 }\n'
