@@ -457,7 +457,7 @@ RUN: list[Row] = [
     Row("SFTRecipe.sharpen", "sft", {"sharpen": 1.5}),
     Row("RewardModelRecipe.data PairFile.path", "rm", {"data.path": "@few_pairs.jsonl"}),
     Row("PairFile.max_tokens", "rm", {"data.max_tokens": 7}),
-    Row("PairFile.held_out", "rm", {"data.held_out": 0.35}),
+    Row("PairFile.held_out", "rm", {"data.held_out": 0.0}),
     Row("PairFile.limit", "rm", {"data.limit": 12}),
     Row("RewardModelRecipe.pairwise RewardModel.epochs", "rm", {"pairwise.epochs": 2}),
     Row("RewardModel.pairs_per_step", "rm", {"pairwise.pairs_per_step": 4}),
