@@ -54,7 +54,7 @@ _CATALOGUE: tuple[_Line, ...] = (
     ("score/grammatical/mean", LANGUAGE, "Grammatical", "share", "", "Completions that are in the language."),
     ("score/(.+)/mean", REWARD, r"Score: \1", "", "", ""),
     (
-        "score/(.+/(?:failed|abstained))",
+        "score/(.+/(?:failed(?:_[a-z_]+)?|abstained))",
         REWARD,
         "Samples without a score",
         "share",

@@ -92,20 +92,18 @@ def check_failures(samples: Iterable[Sample], limit: float) -> None:
 
 
 def outcome_metrics(rows: Sequence[Mapping[str, Outcome]]) -> dict[str, Metric]:
-    """Per scorer: mean score over what was scored, and the share of every other outcome, by reason."""
+    """Per scorer: mean score over what was scored, the shares that failed and abstained, and that of each failure."""
     metrics: dict[str, Metric] = {}
     for name in dict.fromkeys(name for row in rows for name in row):
         outcomes = [row[name] for row in rows if name in row]
         values = [outcome.value for outcome in outcomes if isinstance(outcome, Score)]
         metrics[f"score/{name}"] = Metric.mean(math.fsum(values), len(values))
-        other = Counter(_label(outcome) for outcome in outcomes if not isinstance(outcome, Score))
-        for label in sorted({"abstained", *other}):
-            metrics[f"score/{name}/{label}"] = Metric.mean(other[label], len(outcomes))
+        reasons = Counter(f"failed_{outcome.reason}" for outcome in outcomes if isinstance(outcome, Failed))
+        abstained = sum(isinstance(outcome, Abstain) for outcome in outcomes)
+        shares = {"abstained": abstained, "failed": reasons.total(), **dict(sorted(reasons.items()))}
+        for label, found in shares.items():
+            metrics[f"score/{name}/{label}"] = Metric.mean(found, len(outcomes))
     return metrics
-
-
-def _label(outcome: Outcome) -> str:
-    return f"failed_{outcome.reason}" if isinstance(outcome, Failed) else "abstained"
 
 
 def _judge(name: str, scorer: Scorer, prompt: Prompt, sample: Sample) -> Outcome:

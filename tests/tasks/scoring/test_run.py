@@ -3,14 +3,19 @@
 import asyncio
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from typing import get_args
 
 import numpy as np
 import pytest
 
+from ropewalk.monitors.config import Health
+from ropewalk.monitors.health import diagnose
+from ropewalk.monitors.report.catalogue import entry
 from ropewalk.records.errors import InputError, RunStopped
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Sample
-from ropewalk.records.score import Abstain, Failed, Outcome, Score
+from ropewalk.records.score import Abstain, Failed, FailureReason, Outcome, Score
+from ropewalk.runtime.names import shown
 from ropewalk.tasks.scoring.run import check_failures, outcome_metrics, score_sample, score_samples
 from ropewalk.tasks.task import Scorer, Task
 from tests.tasks.samples import sample
@@ -85,6 +90,21 @@ def test_an_exception_is_a_counted_failure_of_that_sample_alone() -> None:
     assert metrics["score/reward"].value == pytest.approx(3.5 / 3)
     assert metrics["score/reward/failed_crashed"].value == 0.25
     assert metrics["score/reward/abstained"].value == 0.0
+
+
+def test_failures_of_every_reason_add_up_under_the_name_that_the_health_rule_reads() -> None:
+    """Fault G12: the rule once waited for a name that no run ever wrote."""
+    rows: list[Outcome] = [*(Failed(reason) for reason in get_args(FailureReason)), Abstain(), Score(1), Score(1)]
+    metrics = outcome_metrics([{"judge": outcome} for outcome in rows])
+    reasons = [m.value for name, m in metrics.items() if name.startswith("score/judge/failed_")]
+    assert len(reasons) == len(get_args(FailureReason))
+    assert metrics["score/judge/failed"].value == pytest.approx(sum(reasons)) == pytest.approx(5 / 8)
+    values = {name: metric.value for name, metric in shown(metrics).items()}
+    found = diagnose([values] * 3, Health(window=3))
+    assert found is not None and found.rule == "failed" and "scorer judge" in found.message
+    healthy = {name: m.value for name, m in shown(outcome_metrics([{"judge": Score(1)}])).items()}
+    assert healthy["score/judge/failed"] == 0 and diagnose([healthy] * 3, Health(window=3)) is None
+    assert all(entry(name).unit == "share" for name in values if "failed" in name or "abstained" in name)
 
 
 def test_a_rollout_that_did_not_end_is_not_shown_to_the_scorer() -> None:
