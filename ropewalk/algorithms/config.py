@@ -1,8 +1,8 @@
 """Settings of the methods. Alternatives are tagged unions, so that an option without effect cannot be written."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ropewalk.config.schema import Section
 
@@ -26,7 +26,9 @@ class AdaptiveController(Section):
     target_nats_per_sequence: float = Field(default=6.0, gt=0)
     """The KL to the reference to aim for, summed over a sequence."""
     horizon_sequences: float = Field(default=10_000.0, gt=0)
-    """Sequences over which a KL 20 % off moves the coefficient by about 20 %; smaller reacts faster."""
+    """Sequences over which a KL 20 % off moves the coefficient by about 20 %; smaller reacts faster.
+
+    An iteration never moves it by more than 20 %."""
 
 
 Controller: TypeAlias = Annotated[FixedController | AdaptiveController, Field(discriminator="kind")]
@@ -50,6 +52,12 @@ class KLReward(Section):
     """Charge per token; only k1 and k3 are unbiased, k1 has the sequence KL as its sum."""
     controller: Controller = FixedController()
     """How β changes over the run."""
+
+    @model_validator(mode="after")
+    def _can_move(self) -> Self:
+        if self.coefficient == 0 and self.controller.kind == "adaptive":
+            raise ValueError("an adaptive controller multiplies the coefficient, and 0 stays 0: start it above 0")
+        return self
 
 
 class KLLoss(Section):

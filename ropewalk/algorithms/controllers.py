@@ -39,10 +39,11 @@ class FixedKL:
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveKL:
-    """β ← β · (1 + clip(KL / target − 1, ±0.2) · sequences / horizon).
+    """β ← β · (1 + clip(KL / target − 1, ±0.2) · min(sequences / horizon, 1)).
 
     Ziegler et al. 2019, "Fine-tuning language models from human preferences", section 2.2, with the gain written as
-    sequences / horizon (as TRL does; from memory, unverified). An iteration without a measured KL (NaN) moves nothing.
+    sequences / horizon (as TRL does; from memory, unverified), here at most 1: from a gain of 5 on a step would
+    turn β negative, a reward for leaving the reference. An iteration without a measured KL (NaN) moves nothing.
     """
 
     coefficient: float
@@ -58,7 +59,7 @@ class AdaptiveKL:
             return state
         error = kl_nats_per_sequence / self.target_nats_per_sequence - 1
         error = min(max(error, -ERROR_LIMIT), ERROR_LIMIT)
-        return KLState(state.coefficient * (1 + error * sequences / self.horizon_sequences))
+        return KLState(state.coefficient * (1 + error * min(sequences / self.horizon_sequences, 1.0)))
 
 
 Controller: TypeAlias = FixedKL | AdaptiveKL

@@ -29,6 +29,7 @@ def test_the_kl_stands_in_one_place() -> None:
         {"reduction": {"kind": "token", "length_tokens": 9}},
         {"unfinished": {"kind": "mask", "score": -1.0}},
         {"clip_low": 1.0},
+        {"kl": {"place": "reward", "coefficient": 0.0, "controller": {"kind": "adaptive"}}},
         {"epochs": 0},
         {"gamma": 1.1},
     ],
