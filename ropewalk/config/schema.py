@@ -7,10 +7,13 @@ Every value of a section can be written in TOML and read back: in a field that m
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.fields import FieldInfo
+
+Seed: TypeAlias = Annotated[int, Field(ge=0, lt=2**63)]
+"""What every random generator in use takes: numpy's refuse negative numbers, torch's more than 64 bits."""
 
 
 class Section(BaseModel):

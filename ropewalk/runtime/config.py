@@ -42,7 +42,7 @@ class Hardware(Section):
     """`auto`, `cpu`, `cuda`, `cuda:1`, `mps`: anything torch names."""
     processes: int = Field(default=1, ge=1)
     """Data-parallel processes on this machine."""
-    threads: int | Literal["auto"] = "auto"
+    threads: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
     """CPU threads of each process; `auto` is one for small models, else the cores shared out."""
     micro_batch_tokens: int = Field(default=8192, ge=1)
     """Token budget of one micro-batch; smaller needs less memory and gives the same gradient."""

@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from ropewalk.algorithms.config import GRPO, PPO, SFT
 from ropewalk.algorithms.config import RewardModel as Pairwise
 from ropewalk.config.load import ConfigError, load, read_toml, to_toml
-from ropewalk.config.schema import Section
+from ropewalk.config.schema import Section, Seed
 from ropewalk.models.config import FreshModel, Model
 from ropewalk.monitors.config import Health, Record
 from ropewalk.records.errors import InputError
@@ -62,7 +62,7 @@ class Reference(Section):
 class Common(Section):
     """What every training recipe has."""
 
-    seed: int = 0
+    seed: Seed = 0
     """Everything random follows from it."""
     model: Model | None = None
     """The model to start from."""
@@ -206,7 +206,7 @@ class SampleRecipe(Section):
     """A sampling job: prompts × n, scored, into a file; and pairs from it if asked."""
 
     method: Literal["sample"]
-    seed: int = 0
+    seed: Seed = 0
     """Everything random follows from it."""
     model: Model | None = None
     """The model that samples."""
@@ -255,7 +255,7 @@ class StagesRecipe(Section):
     """A chain of stages."""
 
     method: Literal["stages"]
-    seed: int = 0
+    seed: Seed = 0
     """Handed to every stage."""
     at_once: int = Field(default=1, ge=1)
     """Stages that may run at the same time."""

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from ropewalk.config.schema import Section
+from ropewalk.config.schema import Section, Seed
 
 Share: TypeAlias = Annotated[float, Field(ge=0.0, le=1.0)]
 Count: TypeAlias = Annotated[int, Field(ge=1)]
@@ -20,7 +20,7 @@ class CityTask(Section):
     """Training prompts drawn from the first words, each with its own stream of samples."""
     heldout_prompts: Count = 512
     """Held-out prompts, drawn in the same way."""
-    seed: int = 0
+    seed: Seed = 0
     """Of the draw of prompts."""
 
 
@@ -52,7 +52,7 @@ class SumsTask(Section):
     """Training sums; at most as many as there are."""
     heldout_prompts: Count = 128
     """Held-out sums, none of which is a training sum in another order."""
-    seed: int = 0
+    seed: Seed = 0
     """Of the choice of sums."""
 
 
