@@ -45,7 +45,9 @@ class Metric:
         if self.kind == "mean":
             return Metric("mean", self.total + other.total, self.count + other.count)
         pick = max if self.kind == "max" else min
-        return Metric(self.kind, pick(self.total, other.total), self.count + other.count)
+        # Python's max keeps or drops a NaN by its place; an extremum over one is NaN wherever it stood.
+        unknown = math.isnan(self.total) or math.isnan(other.total)
+        return Metric(self.kind, math.nan if unknown else pick(self.total, other.total), self.count + other.count)
 
 
 Metrics: TypeAlias = Mapping[str, Metric]

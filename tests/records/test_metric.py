@@ -25,6 +25,12 @@ def test_a_mean_over_nothing_is_nan_and_changes_nothing() -> None:
     assert Metric.mean(0, 0).merge(Metric.mean(6, 3)).value == 2
 
 
+@given(st.permutations([1.0, 2.0, math.nan]))
+def test_an_extremum_over_something_unknown_is_unknown_in_any_order(values: list[float]) -> None:
+    merged = merge({"max": Metric.max(value), "min": Metric.min(value)} for value in values)
+    assert math.isnan(merged["max"].value) and math.isnan(merged["min"].value)
+
+
 def test_kinds_do_not_mix() -> None:
     with pytest.raises(InputError, match="mean and max cannot be merged"):
         Metric.mean(1, 1).merge(Metric.max(1))
