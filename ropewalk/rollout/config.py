@@ -1,6 +1,6 @@
 """How completions are sampled, and on which engine."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Annotated, Literal
 
@@ -43,13 +43,16 @@ def resolve(
     eos_ids: Sequence[int],
     pad_id: int | None,
     vocabulary_size: int,
+    special: Collection[str] = (),
 ) -> SamplingRecord:
     """The resolved record: banned words as ids, joined by all ids that no one can mean to say.
 
     Those are the padding id and the logits without a token, unless they end a sequence.
-    `words` is the tokenizer's vocabulary, `vocabulary_size` the number of logits. Raises `InputError` for a banned
-    word that is no token, for one that ends a sequence, and if nothing is left to say.
+    `words` is the tokenizer's vocabulary, `vocabulary_size` the number of logits, `special` the tokens that the text
+    of a completion never shows. Raises `InputError` for a banned word that is no token, for one that ends a sequence,
+    for a stop string that is special, and if nothing is left to say.
     """
+    _check_can_be_read(sampling.stop, words, eos_ids, special)
     banned = {_id_of(word, words) for word in sampling.banned}
     silent = set(range(vocabulary_size)) - set(words.values())
     if pad_id is not None:
@@ -64,6 +67,24 @@ def resolve(
         stop_strings=sampling.stop,
         banned_ids=tuple(sorted(i for i in banned if i < vocabulary_size)),
     )
+
+
+def _check_can_be_read(
+    stop: Sequence[str], words: Mapping[str, int], eos_ids: Sequence[int], special: Collection[str]
+) -> None:
+    """Stop strings are looked for in the text, which leaves special tokens out."""
+    for word in stop:
+        if word in special:
+            ends = words.get(word) in eos_ids
+            mend = (
+                "which ends a completion anyway: leave it out"
+                if ends
+                else (
+                    "which no text shows, so that it would never stop: name it in eos_token_id of the model's "
+                    "generation_config.json instead"
+                )
+            )
+            raise InputError(f"sampling.stop has the special token {word!r}, {mend}")
 
 
 def _id_of(word: str, words: Mapping[str, int]) -> int:

@@ -48,6 +48,7 @@ def sampling_record(sampling: Sampling, language: Language) -> SamplingRecord:
         eos_ids=language.eos_ids,
         pad_id=language.pad_id,
         vocabulary_size=language.vocabulary_size,
+        special=language.tokenizer.all_special_tokens,
     )
 
 

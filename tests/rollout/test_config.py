@@ -52,6 +52,13 @@ def test_nothing_left_to_say_is_refused() -> None:
         resolved(Sampling(banned=("[", "sunny", "rain")))
 
 
+@pytest.mark.parametrize(("word", "says"), [(".", "ends a completion anyway"), ("<pad>", "would never stop")])
+def test_a_stop_string_that_no_text_can_show_is_refused(word: str, says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        resolved(Sampling(stop=("x", word)), special=[".", "<pad>"])
+    assert resolved(Sampling(stop=("x", word, word + "\n")), special=[]) is not None
+
+
 @pytest.mark.parametrize("bad", [{"temperature": -1}, {"max_new_tokens": 0}, {"stop": [""]}, {"top_p": 0.9}])
 def test_settings_that_mean_nothing_are_refused(bad: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
