@@ -153,6 +153,8 @@ class Chat:
             ids = prompt_ids(self.language.tokenizer, (*messages, Message("user", text)))
             return np.array(ids, np.int64)
         pieces = [np.array(prompt_ids(self.language.tokenizer, said), np.int64) for said in (*_saids(turns), text)]
+        bos = self.language.tokenizer.bos_token_id
+        pieces[1:] = [piece[1:] if len(piece) and piece[0] == bos else piece for piece in pieces[1:]]  # one beginning
         parts: list[Ints] = []
         for piece, turn in zip(pieces, turns, strict=False):
             parts += [piece, turn.answer_ids]

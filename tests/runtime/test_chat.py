@@ -6,16 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tokenizers.processors import TemplateProcessing
 
 from ropewalk.models.chat import prompt_ids
 from ropewalk.models.export import save_policy
 from ropewalk.models.load import LoadedModel
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Message
-from ropewalk.runtime.chat import Chat
+from ropewalk.runtime.chat import Chat, Turn
 from ropewalk.runtime.recipe import read_recipe, recipe_text
 from ropewalk.runtime.run import Run
-from tests.fakes import EOS_ID, PAD_ID, TURN_END_ID, byte_tokenizer, tiny_llama
+from tests.fakes import BOS_ID, EOS_ID, PAD_ID, TURN_END_ID, byte_tokenizer, tiny_llama
 from tests.runtime.conftest import copy_of
 
 
@@ -134,6 +135,21 @@ def test_a_run_without_a_template_continues_text(tiny_policy: Path) -> None:
     stream = whole.say("[ boston")
     next(stream)
     assert next(heard(whole)).tolist() == prompt_ids(whole.language.tokenizer, "[ boston")
+
+
+def test_one_growing_text_has_one_beginning(tmp_path: Path) -> None:
+    """A tokenizer that begins every text with a mark must not put one before each message of the same text."""
+    tokenizer = byte_tokenizer()
+    tokenizer.chat_template = None
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(
+        single="<bos> $A", pair="<bos> $A $B", special_tokens=[("<bos>", BOS_ID)]
+    )
+    network = tiny_llama(3, vocabulary_size=260, max_positions=128, std=0.05)
+    chat = Chat(save_policy(LoadedModel(network, tokenizer, (EOS_ID,), PAD_ID, 260), tmp_path / "model"))
+    turns = [Turn("ab", "x", np.array([1, 2]), False), Turn("cd", "y", np.array([3]), False)]
+    assert prompt_ids(chat.language.tokenizer, "ab") == [BOS_ID, *b"ab"]
+    assert chat._prompt(turns, "ef").tolist() == [BOS_ID, *b"ab", 1, 2, *b"cd", 3, *b"ef"]
+    assert chat._prompt([], "ef").tolist() == [BOS_ID, *b"ef"]
 
 
 def test_a_run_samples_as_it_did_in_training(tiny_policy: Path, tmp_path: Path) -> None:
