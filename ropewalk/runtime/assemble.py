@@ -100,7 +100,9 @@ def start_source(recipe: TrainingRecipe, vocabulary: Vocabulary | None) -> Sourc
             return FromPolicy(str(model_folder(path)), dtype)
         case FreshModel():
             if vocabulary is None:
-                raise InputError("a fresh model needs a word list: use data.kind = 'city' or plain-text documents")
+                raise InputError(
+                    "a fresh model needs a word list: use data.kind = 'city', or start from a model folder"
+                )
             return FromSizes(recipe.model, vocabulary, recipe.seed)
     raise AssertionError("the schema asks for one of model and start_from")
 

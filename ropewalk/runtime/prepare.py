@@ -40,6 +40,25 @@ def language_of(source: Source) -> Language:
     raise RuntimeError("a run does not start from another of its roles")
 
 
+def check_same_words(role: str, other: Language, policy: Language) -> None:
+    """Sampled ids are all that a reference or reward model reads: each must mean to it what it means to the policy.
+
+    Raises `InputError` for another number of logits and for a word of the policy with another id or none.
+    """
+    theirs, ours = other.tokenizer.get_vocab(), policy.tokenizer.get_vocab()
+    if other.vocabulary_size != policy.vocabulary_size:
+        raise InputError(
+            f"the {role} model has {other.vocabulary_size} words and the policy {policy.vocabulary_size}: "
+            "both must have one vocabulary"
+        )
+    strange = min((word for word in ours if theirs.get(word) != ours[word]), key=ours.__getitem__, default=None)
+    if strange is not None:
+        raise InputError(
+            f"the {role} model reads other words than the policy writes ({strange!r} is id {ours[strange]} to the "
+            f"policy, {theirs.get(strange, 'no id')} to it): both must have one vocabulary"
+        )
+
+
 def sampling_record(sampling: Sampling, language: Language) -> SamplingRecord:
     """The resolved sampling settings for this model."""
     return resolve(

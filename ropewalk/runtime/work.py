@@ -27,6 +27,7 @@ from ropewalk.runtime.heldout import HeldOutPrompts, HeldOutTexts, PairJudge
 from ropewalk.runtime.hosts.open import open_crew
 from ropewalk.runtime.loop import Credit
 from ropewalk.runtime.prepare import (
+    check_same_words,
     language_of,
     pair_rows,
     prompt_ledger,
@@ -38,7 +39,8 @@ from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.recipe import GRPORecipe, OnlineRecipe, PPORecipe, RewardModelRecipe, SFTRecipe, TrainingRecipe
 from ropewalk.runtime.recovery import with_fingerprints
 from ropewalk.runtime.rewards import OnlineCredit, no_credit, with_learned
-from ropewalk.runtime.run import Run
+from ropewalk.runtime.roles import FromPolicy, FromScorer
+from ropewalk.runtime.run import Run, local_model
 from ropewalk.runtime.state import RunState
 from ropewalk.tasks.city.task import VOCABULARY
 from ropewalk.tasks.config import CityCorpus
@@ -127,6 +129,7 @@ def _prepare_online(recipe: OnlineRecipe, given: Task | None, progress: Progress
     for note in language.notes:
         progress.say(note)
     sampling = sampling_record(recipe.sampling, language)
+    _check_other_models(recipe, language)
     prompts = tokenised_prompts(task.split("train"), language, sampling, progress)
     held = _held_out(recipe, task, language, sampling, progress)
     setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=_steps(recipe))
@@ -161,6 +164,14 @@ def _prepare_online(recipe: OnlineRecipe, given: Task | None, progress: Progress
     return crew, work
 
 
+def _check_other_models(recipe: OnlineRecipe, language: Language) -> None:
+    """The models that read what the policy writes are of its vocabulary."""
+    if recipe.reference is not None:
+        check_same_words("reference", language_of(FromPolicy(str(local_model(recipe.reference.path)))), language)
+    if recipe.reward_model is not None:
+        check_same_words("reward", language_of(FromScorer(str(local_model(recipe.reward_model)))), language)
+
+
 def _held_out(
     recipe: OnlineRecipe, task: Task, language: Language, sampling: SamplingRecord, progress: Progress
 ) -> TokenisedPrompts | None:
@@ -175,7 +186,9 @@ def _prepare_replay(recipe: OnlineRecipe, origin: Run) -> tuple[Crew, Work]:
     recorded = sum(1 for _ in rollout_files(origin.rollouts)) if origin.rollouts.is_dir() else 0
     if not recorded:
         raise InputError(f"{origin.folder} has no rollouts to replay: train it again with record.rollouts = true")
-    tokenizer = language_of(start_source(recipe, None)).tokenizer
+    language = language_of(start_source(recipe, None))
+    _check_other_models(recipe, language)
+    tokenizer = language.tokenizer
     setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=_steps(recipe))
     crew = open_crew(replace(setup, engine=None))
     rollouts = RecordedRollouts(origin.rollouts, lambda ids: str(tokenizer.decode(ids)), recipe.rollout.share_prompts)
