@@ -23,4 +23,6 @@ def end_with_parent() -> None:
         wait([sentinel])
         os._exit(EXIT_CODE)
 
+    if wait([sentinel], timeout=0):  # it died before this process began
+        watch()
     threading.Thread(target=watch, name="ropewalk-parent", daemon=True).start()

@@ -193,7 +193,8 @@ def marked(mark: str) -> list[int]:
     return found
 
 
-def gone(pids: Callable[[], list[int]], seconds: float = 10) -> bool:
+def gone(pids: Callable[[], list[int]], seconds: float = 60) -> bool:
+    """Whether they end. On a busy machine the process that starts the others may need long to have imported torch."""
     give_up = time.monotonic() + seconds
     while pids():
         if time.monotonic() > give_up:
