@@ -15,6 +15,7 @@ import multiprocessing
 import os
 import shutil
 import signal
+import socket
 import tempfile
 import traceback
 from collections.abc import Mapping
@@ -49,8 +50,18 @@ class _Failure:
     of_input: bool = False
 
 
+def keep_to_this_machine() -> None:
+    """Have gloo listen on loopback, unless the user chose an interface: else it takes whatever the host's name means,
+    an address others reach, and asks nobody who connects who they are."""
+    found = {name for _, name in socket.if_nameindex()}
+    loopback = next((name for name in ("lo", "lo0") if name in found), None)
+    if loopback is not None:
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
+
+
 def _serve(pipe: Connection, setup: Setup, rank: int, rendezvous: str) -> None:
     end_with_parent()
+    keep_to_this_machine()
     for number in (signal.SIGINT, signal.SIGTERM):  # a whole group is signalled; the driver decides when ranks end
         signal.signal(number, signal.SIG_IGN)
     group = None
