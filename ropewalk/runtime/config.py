@@ -32,7 +32,7 @@ class Checkpoints(Section):
     keep: int = Field(default=1, ge=1)
     """Newest saves to keep; the best is kept besides."""
     best_by: str = "auto"
-    """Metric whose highest value makes a save the best; `auto` is the method's own."""
+    """Metric whose highest value makes a save the best, `-NAME` the lowest; `auto` is the method's own."""
 
 
 class Hardware(Section):
