@@ -16,6 +16,7 @@ SHOWN = {
     "kl_k3_per_token": "kl/k3_token",
     "kl_k3_max": "kl/k3_max",
     "rollout_entropy": "entropy",
+    "entropy": "policy/entropy",
     "groups_without_signal": "group/no_variance",
     "group_reward_std": "group/reward_std",
     "nll_per_token": "loss/nll_per_token",
