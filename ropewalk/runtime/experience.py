@@ -145,6 +145,12 @@ def _prompt_tokens(sample: Sample) -> int:
     return int(np.argmax(sample.policy_mask_T)) if sample.policy_mask_T.any() else len(sample.tokens_T)
 
 
+def next_rows(place: DataLedger, count: int, epochs: int) -> tuple[list[int], DataLedger]:
+    """The next rows of so many epochs, fewer at their end, and the place after them."""
+    chosen, after = place.next(min(count, epochs * place.size - place.consumed))
+    return [int(i) for i in chosen], after
+
+
 @dataclass(frozen=True, slots=True)
 class SupervisedRows:
     """Tokenised demonstrations or documents, taken exactly once an epoch in an order drawn from the seed."""
@@ -158,10 +164,8 @@ class SupervisedRows:
         place_of(self.start, ledger)
 
     def gather(self, iteration: int, ledger: Mapping[str, Json]) -> tuple[Experience, Mapping[str, Json]]:
-        place = place_of(self.start, ledger)
-        left = self.epochs * place.size - place.consumed
-        chosen, place = place.next(min(self.per_iteration, left))
-        return Experience(pack_rows([self.rows[int(i)] for i in chosen])), place.state()
+        chosen, place = next_rows(place_of(self.start, ledger), self.per_iteration, self.epochs)
+        return Experience(pack_rows([self.rows[i] for i in chosen])), place.state()
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +181,5 @@ class PairRows:
         place_of(self.start, ledger)
 
     def gather(self, iteration: int, ledger: Mapping[str, Json]) -> tuple[Experience, Mapping[str, Json]]:
-        place = place_of(self.start, ledger)
-        left = self.epochs * place.size - place.consumed
-        chosen, place = place.next(min(self.per_iteration, left))
-        return Experience(pack_pairs([self.pairs[int(i)] for i in chosen])), place.state()
+        chosen, place = next_rows(place_of(self.start, ledger), self.per_iteration, self.epochs)
+        return Experience(pack_pairs([self.pairs[i] for i in chosen])), place.state()
