@@ -136,7 +136,7 @@ def states(graph: CallGraph, parameters: Mapping[str, int], numbers: Numbers) ->
 
 def kv_bytes(shape: ModelShape, tokens: int, numbers: Numbers) -> int:
     """Keys and values of `tokens` positions in every layer."""
-    return 2 * shape.layers * shape.kv_heads * shape.head_dim * tokens * numbers.kv
+    return shape.layers * shape.kv_numbers * tokens * numbers.kv
 
 
 def activation_bytes(shape: ModelShape, tokens: int, numbers: Numbers, *, recompute: bool) -> int:
@@ -146,7 +146,7 @@ def activation_bytes(shape: ModelShape, tokens: int, numbers: Numbers, *, recomp
     feed-forward part's three or four inner vectors. With recomputation one width per layer, and one layer in full.
     """
     queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    inner = (4 if shape.traits.gated else 2) * shape.ffn
+    inner = (4 if shape.traits.gated else 2) * shape.active_ffn
     layer = 6 * shape.width + 2 * queries + 2 * keys + inner
     per_token = shape.layers * shape.width + layer if recompute else shape.layers * layer
     return tokens * per_token * numbers.activations
@@ -227,7 +227,7 @@ def _needs(call: Call, shape: ModelShape, at: CallPlan, workload: Workload, numb
     if call.kind == "generate":
         cache = kv_bytes(shape, workload.slots * workload.sequence_tokens, numbers)
         return {
-            "KV cache": -(-cache // (min(layout.tp, shape.kv_heads) * layout.pp)),
+            "KV cache": -(-cache // (min(layout.tp, shape.kv_shards) * layout.pp)),
             "logits": workload.slots * -(-shape.vocabulary // layout.tp) * 4,
         }
     chunk = logits_bytes(shape, tokens, numbers)

@@ -1,4 +1,8 @@
-"""The sizes of a model, read from its `config.json`, and how many parameters they make. Exact for known families."""
+"""The sizes of a model, read from its `config.json`, and how many parameters they make. Exact for known families.
+
+Three counts of a mixture of experts must not be confused: `parameters` lie in memory, `active_parameters` are passed
+by one token, and of these the embedding's rows are looked up, not multiplied with (`multiplied_parameters`).
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -28,8 +32,39 @@ FAMILIES: Mapping[str, Traits] = {
     "mistral": LLAMA,
     "qwen2": Traits(qkv_bias=True),
     "qwen3": Traits(qk_norm=True),
+    "mixtral": LLAMA,
+    "qwen3_moe": Traits(qk_norm=True),
+    "deepseek_v3": LLAMA,
     "gpt2": Traits(gated=False, qkv_bias=True, output_bias=True, ffn_bias=True, norm_bias=True, learned_positions=True),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Experts:
+    """A mixture of experts in place of the feed-forward part: every token passes `per_token + shared` of them."""
+
+    count: int
+    """Routed experts of a layer."""
+    per_token: int
+    ffn: int
+    """Inner width of one expert."""
+    shared: int = 0
+    """Experts beside the routed ones, which every token passes."""
+    dense_layers: int = 0
+    """Layers that keep one dense feed-forward part, of the model's own `ffn`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatentAttention:
+    """Keys and values of all heads are made from one narrow vector, which is all the cache holds (DeepSeek-V2)."""
+
+    kv_rank: int
+    query_rank: int | None
+    """None: queries are made from the hidden state directly."""
+    rope_dim: int
+    """Of a head's query and of the one key that all heads share: the part that is rotated."""
+    nope_dim: int
+    value_dim: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +87,9 @@ class ModelShape:
     traits: Traits = LLAMA
     exact: bool = True
     """False for a family that is not known here: it is counted as if it were a Llama."""
+    experts: Experts | None = None
+    latent: LatentAttention | None = None
+    """With it `head_dim` is that of queries: both parts."""
 
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> "ModelShape":
@@ -65,18 +103,21 @@ class ModelShape:
             traits = replace(traits, qkv_bias=True, output_bias=True)
         if config.get("mlp_bias"):
             traits = replace(traits, ffn_bias=True)
+        layers, latent = _size(config, "num_hidden_layers"), _latent(config)
         return ModelShape(
             vocabulary=_size(config, "vocab_size"),
             width=width,
-            layers=_size(config, "num_hidden_layers"),
+            layers=layers,
             heads=heads,
             kv_heads=int(config.get("num_key_value_heads") or heads),
-            head_dim=int(config.get("head_dim") or width // heads),
+            head_dim=latent.rope_dim + latent.nope_dim if latent else int(config.get("head_dim") or width // heads),
             ffn=_size(config, "intermediate_size"),
             tied=bool(config.get("tie_word_embeddings", False)),
             max_positions=_size(config, "max_position_embeddings"),
             traits=traits,
             exact=family in FAMILIES,
+            experts=_experts(config, layers),
+            latent=latent,
         )
 
     def with_scalar_head(self) -> "ModelShape":
@@ -85,13 +126,76 @@ class ModelShape:
 
     @property
     def layer_parameters(self) -> int:
-        """One decoder layer, norms included."""
-        t, d = self.traits, self.width
+        """One decoder layer, norms included; of a mixture of experts a layer that has them."""
+        e = self.experts
+        if e is None:
+            return self.dense_layer_parameters
+        router, inner = self.width * e.count, 3 * self.width * e.ffn * (e.count + e.shared)
+        return self.attention_parameters + router + inner + 2 * self._norm_parameters
+
+    @property
+    def dense_layer_parameters(self) -> int:
+        """One layer without experts."""
+        t = self.traits
+        inner = (2 + t.gated) * self.width * self.ffn + t.ffn_bias * (self.ffn * (1 + t.gated) + self.width)
+        return self.attention_parameters + inner + 2 * self._norm_parameters
+
+    @property
+    def attention_parameters(self) -> int:
+        """The attention of one layer."""
+        t, d, latent = self.traits, self.width, self.latent
         queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        attention = d * (queries + 2 * keys) + queries * d
-        attention += t.qkv_bias * (queries + 2 * keys) + t.output_bias * d + t.qk_norm * 2 * self.head_dim
-        ffn = (2 + t.gated) * d * self.ffn + t.ffn_bias * (self.ffn * (1 + t.gated) + d)
-        return attention + ffn + 2 * self._norm_parameters
+        if latent is None:
+            biases = t.qkv_bias * (queries + 2 * keys) + t.output_bias * d + t.qk_norm * 2 * self.head_dim
+            return d * (queries + 2 * keys) + queries * d + biases
+        rank = latent.query_rank
+        query = d * queries if rank is None else d * rank + rank + rank * queries + t.qkv_bias * rank
+        narrow = latent.kv_rank + latent.rope_dim
+        key_value = d * narrow + t.qkv_bias * narrow + latent.kv_rank
+        key_value += latent.kv_rank * self.heads * (latent.nope_dim + latent.value_dim)
+        return query + key_value + self.heads * latent.value_dim * d + t.output_bias * d
+
+    @property
+    def sparse_layers(self) -> int:
+        """Layers with experts."""
+        return 0 if self.experts is None else self.layers - self.experts.dense_layers
+
+    @property
+    def body_parameters(self) -> int:
+        """All layers, without embeddings, last norm and heads."""
+        dense = self.layers - self.sparse_layers
+        return self.sparse_layers * self.layer_parameters + dense * self.dense_layer_parameters
+
+    @property
+    def active_ffn(self) -> int:
+        """Inner width that one token passes in a layer: that of a layer with experts where there are some."""
+        e = self.experts
+        return self.ffn if e is None else (e.per_token + e.shared) * e.ffn
+
+    @property
+    def kv_numbers(self) -> int:
+        """Numbers that the cache holds for one token in one layer."""
+        if self.latent is not None:
+            return self.latent.kv_rank + self.latent.rope_dim
+        return 2 * self.kv_heads * self.head_dim
+
+    @property
+    def kv_shards(self) -> int:
+        """Most tp ranks that the cache can be split over: beyond, ranks hold copies."""
+        return 1 if self.latent is not None else self.kv_heads
+
+    @property
+    def active_parameters(self) -> int:
+        """Those that one token passes, embeddings and heads included as publications count them."""
+        e = self.experts
+        idle = 3 * self.width * e.ffn * (e.count - e.per_token) if e else 0
+        return self.parameters - self.sparse_layers * idle
+
+    @property
+    def multiplied_parameters(self) -> int:
+        """Active ones without what is only looked up: a forward pass takes 2 FLOPs for each and token."""
+        lookups = 0 if self.tied and self.vocabulary_head else self.vocabulary * self.width
+        return self.active_parameters - lookups - self.traits.learned_positions * self.max_positions * self.width
 
     @property
     def head_parameters(self) -> int:
@@ -105,7 +209,7 @@ class ModelShape:
         embeddings = self.vocabulary * self.width
         if self.traits.learned_positions:
             embeddings += self.max_positions * self.width
-        return embeddings + self.layers * self.layer_parameters + self._norm_parameters + self.head_parameters
+        return embeddings + self.body_parameters + self._norm_parameters + self.head_parameters
 
     @property
     def _norm_parameters(self) -> int:
@@ -125,6 +229,40 @@ def _gpt2(config: Mapping[str, Any]) -> ModelShape:
         tied=bool(config.get("tie_word_embeddings", True)),
         max_positions=_size(config, "n_positions"),
         traits=FAMILIES["gpt2"],
+    )
+
+
+def _experts(config: Mapping[str, Any], layers: int) -> Experts | None:
+    """The mixture of experts, under any of the names that families give its sizes; None for a dense model."""
+    names = ("num_experts", "num_local_experts", "n_routed_experts")
+    count = next((name for name in names if config.get(name)), None)
+    dense = _dense_layers(config, layers)
+    if count is None or dense == layers:
+        return None
+    return Experts(
+        count=_size(config, count),
+        per_token=_size(config, "num_experts_per_tok"),
+        ffn=_size(config, "moe_intermediate_size" if config.get("moe_intermediate_size") else "intermediate_size"),
+        shared=int(config.get("n_shared_experts") or 0),
+        dense_layers=dense,
+    )
+
+
+def _dense_layers(config: Mapping[str, Any], layers: int) -> int:
+    first, step = int(config.get("first_k_dense_replace") or 0), int(config.get("decoder_sparse_step") or 1)
+    only = set(config.get("mlp_only_layers") or ())
+    return sum(layer < first or layer in only or (layer + 1) % step != 0 for layer in range(layers))
+
+
+def _latent(config: Mapping[str, Any]) -> LatentAttention | None:
+    if not config.get("kv_lora_rank"):
+        return None
+    return LatentAttention(
+        kv_rank=_size(config, "kv_lora_rank"),
+        query_rank=_size(config, "q_lora_rank") if config.get("q_lora_rank") else None,
+        rope_dim=_size(config, "qk_rope_head_dim"),
+        nope_dim=_size(config, "qk_nope_head_dim"),
+        value_dim=_size(config, "v_head_dim"),
     )
 
 

@@ -16,6 +16,16 @@ SIZES = {
     "num_attention_heads": 6,
     "max_position_embeddings": 64,
 }
+ROUTED = {"moe_intermediate_size": 28, "num_experts_per_tok": 2}
+LATENT = {
+    "kv_lora_rank": 16,
+    "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 12,
+    "v_head_dim": 10,
+    "n_routed_experts": 8,
+    "n_group": 2,
+    "topk_group": 1,
+}
 CONFIGS = [
     transformers.LlamaConfig(**SIZES, num_key_value_heads=2, tie_word_embeddings=False),
     transformers.LlamaConfig(**SIZES, num_key_value_heads=6, tie_word_embeddings=True),
@@ -24,6 +34,16 @@ CONFIGS = [
     transformers.Qwen2Config(**SIZES, num_key_value_heads=2, tie_word_embeddings=True),
     transformers.Qwen3Config(**SIZES, num_key_value_heads=2, head_dim=12),
     transformers.GPT2Config(vocab_size=301, n_embd=48, n_layer=2, n_head=4, n_positions=64),
+    transformers.MixtralConfig(**SIZES, num_key_value_heads=2, num_local_experts=5, num_experts_per_tok=2),
+    transformers.Qwen3MoeConfig(**SIZES, **ROUTED, num_key_value_heads=2, head_dim=12, num_experts=6),
+    transformers.Qwen3MoeConfig(**SIZES, **ROUTED, num_key_value_heads=2, head_dim=16, mlp_only_layers=[1]),
+    transformers.Qwen3MoeConfig(**SIZES, **ROUTED, num_key_value_heads=2, head_dim=20, decoder_sparse_step=2),
+    transformers.DeepseekV3Config(**SIZES, **ROUTED, **LATENT, q_lora_rank=24, first_k_dense_replace=1),
+    transformers.DeepseekV3Config(**SIZES, **ROUTED, **LATENT, q_lora_rank=None, n_shared_experts=2),
+    transformers.DeepseekV3Config(**SIZES, **ROUTED, **LATENT, q_lora_rank=None, first_k_dense_replace=2),
+    transformers.DeepseekV3Config(
+        **SIZES, **ROUTED, **LATENT, q_lora_rank=20, attention_bias=True, first_k_dense_replace=0
+    ),
 ]
 
 
@@ -47,6 +67,49 @@ def test_known_models_have_their_published_size() -> None:
     smollm2 = ModelShape(49152, 576, 30, 9, 3, 64, 1536, tied=True, max_positions=8192)
     assert llama_7b.parameters == 6_738_415_616
     assert smollm2.parameters == 134_515_008
+
+
+def active(model: torch.nn.Module, per_token: int) -> int:
+    """Parameters of a real model that one token passes: of stacked experts only `per_token`."""
+    return sum(
+        p.numel() * per_token // p.shape[0] if ".experts." in name else p.numel()
+        for name, p in model.named_parameters()
+    )
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.model_type)
+def test_active_parameters_are_what_one_token_passes(config: PreTrainedConfig) -> None:
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(config)
+    shape = ModelShape.from_config(config.to_dict())
+    assert shape.active_parameters == active(model, 2)
+    assert (shape.active_parameters == shape.parameters) == (shape.experts is None)
+    looked_up = {p for module in model.modules() if isinstance(module, torch.nn.Embedding) for p in module.parameters()}
+    looked_up -= set(model.get_output_embeddings().parameters())
+    assert shape.active_parameters - shape.multiplied_parameters == sum(p.numel() for p in looked_up)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.model_type)
+def test_the_cache_holds_what_is_counted(config: PreTrainedConfig) -> None:
+    """Numbers per token and layer, of a real cache after three tokens; a latent one by its definition."""
+    shape = ModelShape.from_config(config.to_dict())
+    if shape.latent is not None:
+        assert (shape.kv_numbers, shape.kv_shards) == (config.kv_lora_rank + config.qk_rope_head_dim, 1)
+        return
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    with torch.no_grad():
+        cache = model(torch.tensor([[1, 2, 3]]), use_cache=True).past_key_values
+    held = sum(layer.keys.numel() + layer.values.numel() for layer in cache.layers)
+    assert held == 3 * shape.layers * shape.kv_numbers and shape.kv_shards == shape.kv_heads
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda c: c.model_type)
+def test_layers_and_the_rest_make_the_whole(config: PreTrainedConfig) -> None:
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(config)
+    shape = ModelShape.from_config(config.to_dict())
+    body = sum(p.numel() for name, p in model.named_parameters() if ".layers." in name or ".h." in name)
+    assert shape.body_parameters == body
 
 
 def test_an_unknown_family_is_counted_as_a_llama_and_says_so() -> None:
