@@ -25,7 +25,7 @@ def njit(function: Function, /) -> Function: ...
 @overload
 def njit(**options: Any) -> Callable[[Function], Function]: ...
 def njit(function: Any = None, /, **options: Any) -> Any:
-    """`@njit` or `@njit(option=...)`: numba's own, with cache=True unless told otherwise; plain Python without numba."""
+    """`@njit` or `@njit(option=...)`: numba's own, with cache=True unless told otherwise, or nothing without numba."""
     if function is None:
         return lambda wrapped: _compile(wrapped, options)
     return _compile(function, options)
