@@ -1,4 +1,4 @@
-"""Models by the name of their size: each has the shape of a public model. Or by the folder of one, or its config.json."""
+"""Models by the name of their size, each with the shape of a public model; or by a folder, or its config.json."""
 
 import json
 from collections.abc import Mapping
