@@ -112,8 +112,8 @@ def split_name(name: str) -> tuple[Method, frozenset[str]]:
     known = METHODS[base].options
     for option in options:
         if option not in known:
-            near = next(iter(get_close_matches(option, known, n=1, cutoff=0.0)), None)
-            mend = f"did you mean {near!r}? (known: {', '.join(known)})" if near else "it has none"
+            close = get_close_matches(option, known, n=1, cutoff=0.0)
+            mend = f"did you mean {close[0]!r}? (known: {', '.join(known)})" if close else "it has none"
             raise InputError(f"method {base!r} has no option {option!r}: {mend}")
     return METHODS[base], frozenset(options)
 
