@@ -197,6 +197,27 @@ class ModelShape:
         lookups = 0 if self.tied and self.vocabulary_head else self.vocabulary * self.width
         return self.active_parameters - lookups - self.traits.learned_positions * self.max_positions * self.width
 
+    def adapter_parameters(self, rank: int) -> int:
+        """LoRA on every matrix of the layers: rank x (inputs + outputs) each. Routed experts and routers get none."""
+        e, d = self.experts, self.width
+        dense = (2 + self.traits.gated) * (d + self.ffn)
+        shared = 3 * (d + e.shared * e.ffn) if e and e.shared else 0
+        sides = self.layers * self._attention_sides + self.sparse_layers * shared
+        return rank * (sides + (self.layers - self.sparse_layers) * dense)
+
+    @property
+    def _attention_sides(self) -> int:
+        """Inputs and outputs of one layer's attention matrices, added up."""
+        d, latent = self.width, self.latent
+        queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        if latent is None:
+            return 2 * (d + queries) + 2 * (d + keys)
+        rank = latent.query_rank
+        query = d + queries if rank is None else (d + rank) + (rank + queries)
+        key_value = d + latent.kv_rank + latent.rope_dim
+        key_value += latent.kv_rank + self.heads * (latent.nope_dim + latent.value_dim)
+        return query + key_value + self.heads * latent.value_dim + d
+
     @property
     def head_parameters(self) -> int:
         """What the heads add to the body: nothing for one tied to the embedding."""

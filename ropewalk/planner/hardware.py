@@ -143,18 +143,17 @@ def _part(name: str, part: str) -> Cluster:
     first, second = int(match["first"]), match["second"]
     if first < 1 or (second is not None and int(second) < 1):
         raise InputError(f"cluster {name!r} has no GPU: give at least 1 of each kind")
-    nodes, each = (first, int(second)) if second is not None else _whole_nodes(name, first, usual)
+    nodes, each = (first, int(second)) if second is not None else _whole_nodes(match["gpu"], first, usual)
     return replace(node, groups=(replace(node.groups[0], nodes=nodes, gpus_per_node=each),))
 
 
-def _whole_nodes(name: str, gpus: int, usual: int) -> tuple[int, int]:
+def _whole_nodes(kind: str, gpus: int, usual: int) -> tuple[int, int]:
     if gpus <= usual:
         return 1, gpus
     if gpus % usual:
-        near = max(1, round(gpus / usual)) * usual
         raise InputError(
-            f"cluster {name!r} does not fill its last node of {usual}: ask for {near} GPUs, or write nodes x GPUs "
-            f"such as '{gpus}x1xa100'"
+            f"{gpus} {kind} do not fill nodes of {usual}: ask for {gpus - gpus % usual} or {gpus - gpus % usual + usual}"
+            f", or write nodes x GPUs a node, such as '3x4x{kind}'"
         )
     return gpus // usual, usual
 

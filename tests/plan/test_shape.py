@@ -112,6 +112,17 @@ def test_layers_and_the_rest_make_the_whole(config: PreTrainedConfig) -> None:
     assert shape.body_parameters == body
 
 
+@pytest.mark.parametrize(
+    "config", [c for c in CONFIGS if c.model_type != "gpt2"], ids=lambda c: f"{c.model_type}-{c.hidden_size}"
+)
+def test_adapters_lie_on_every_matrix_of_the_layers(config: PreTrainedConfig) -> None:
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(config)
+    linear = [m for name, m in model.named_modules() if isinstance(m, torch.nn.Linear) and ".layers." in name]
+    sides = sum(m.in_features + m.out_features for m in linear)
+    assert ModelShape.from_config(config.to_dict()).adapter_parameters(3) == 3 * sides
+
+
 def test_an_unknown_family_is_counted_as_a_llama_and_says_so() -> None:
     config = {**CONFIGS[0].to_dict(), "model_type": "novel"}
     assert not ModelShape.from_config(config).exact
