@@ -1,0 +1,61 @@
+"""What one call takes under a strategy at a place: seconds, by part, and where the figure comes from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ropewalk.plan.profile import ProfileTable
+from ropewalk.planner.calibration import Calibration
+from ropewalk.planner.generation import generation
+from ropewalk.planner.passes import forward, train
+from ropewalk.planner.place import Place
+from ropewalk.planner.roofline import device, numbers
+from ropewalk.planner.split import split
+from ropewalk.planner.work import CallWork, Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A call's time. The parts add up to the seconds."""
+
+    seconds: float
+    parts: Mapping[str, float]
+    """Seconds by part: layers, recomputation, head, prefill, decode, sampler, host, communication, gathering, bubble,
+    gradients, optimizer, fixed, offload; those that the kind of call has."""
+    source: str
+    """`estimated`, or `measured`, `interpolated` or `extrapolated` where a profile was used."""
+
+
+def estimate(
+    work: CallWork,
+    strategy: Strategy,
+    place: Place,
+    calibration: Calibration,
+    profile: ProfileTable | None = None,
+) -> Estimate:
+    """Time of one iteration's call. Raises InputError where the device has no figure for the dtype."""
+    if work.kind == "generate":
+        parts = generation(work, strategy, place, calibration)
+    elif work.kind == "forward":
+        parts = forward(work, strategy, place, calibration)
+    elif work.kind == "train":
+        parts = train(work, strategy, place, calibration)
+    else:
+        parts = _copy(work, strategy, place, calibration)
+    if strategy.offload:
+        parts["offload"] = _offload(work, strategy, place)
+    return Estimate(sum(parts.values()), parts, "estimated")
+
+
+def _copy(work: CallWork, strategy: Strategy, place: Place, calibration: Calibration) -> dict[str, float]:
+    """One role's weights read and the other's written, on each rank."""
+    weights = split(work.shape, strategy).parameters * numbers(work.workload.dtype).weights
+    return {"copy": 2 * weights / device(place, work.workload.dtype, calibration).memory}
+
+
+def _offload(work: CallWork, strategy: Strategy, place: Place) -> float:
+    """Weights of a frozen role come from the host; the optimizer of a trained one comes and goes back."""
+    held, number = split(work.shape, strategy), numbers(work.workload.dtype)
+    if work.kind == "train":
+        own = held.parameters if strategy.shard == "none" else held.shared
+        return 2 * own * number.optimizer / place.host_bytes_per_second
+    return held.parameters * number.weights / place.host_bytes_per_second
