@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from ropewalk.plan.cluster import Cluster
 from ropewalk.plan.shape import ModelShape
+from ropewalk.planner.work import Shard
 from ropewalk.records.errors import InputError
 
 SMALL_GPUS, LARGE_GPUS = 16, 128
@@ -27,6 +28,8 @@ class Space:
     """Whether several nodes may be one mesh."""
     ep: tuple[int, ...] = (1,)
     """Ways to spread the experts of a layer."""
+    shard: tuple[Shard, ...] = ("optimizer",)
+    """What the dp ranks of a train call may share."""
 
     def __post_init__(self) -> None:
         for name in ("slice_sizes", "tp", "ep"):
