@@ -59,19 +59,24 @@ def step_seconds(
     """Time of one decoding step of a replica of `gpus`."""
     reach = reach or Reach()
     reading = step_bytes(shape, batch=batch, context=context) / (gpu.memory_bytes_per_second * reach.bandwidth)
-    computing = step_flops(shape, batch=batch, context=context) / (gpu.flops["bf16"] * reach.peak)
+    computing = step_flops(shape, batch=batch, context=context) / (peak_flops(gpu) * reach.peak)
     return max(reading, computing) / gpus
 
 
 def decode_mfu(shape: ModelShape, gpu: Gpu, *, batch: int, context: float) -> float:
     """Share of the peak that an ideal decoder reaches: 2 FLOPs per active parameter and token over the step's time."""
     useful = FORWARD * shape.active_parameters * batch
-    return useful / gpu.flops["bf16"] / step_seconds(shape, gpu, batch=batch, context=context)
+    return useful / peak_flops(gpu) / step_seconds(shape, gpu, batch=batch, context=context)
 
 
-def balance(gpu: Gpu, dtype: str = "bf16") -> float:
+def balance(gpu: Gpu) -> float:
     """FLOPs per byte at which computing takes as long as reading. Decoding's own intensity is about the batch."""
-    return gpu.flops[dtype] / gpu.memory_bytes_per_second
+    return peak_flops(gpu) / gpu.memory_bytes_per_second
+
+
+def peak_flops(gpu: Gpu) -> float:
+    """Dense FLOP/s in 16 bits; in fp32 where a device has no such units."""
+    return next(gpu.flops[dtype] for dtype in ("bf16", "fp16", "fp32") if dtype in gpu.flops)
 
 
 def replica(shape: ModelShape, gpu: Gpu, *, batch: int, longest: int) -> Replica:

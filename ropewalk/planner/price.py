@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ropewalk.plan.cluster import Gpu
 from ropewalk.plan.graph import CallGraph
 from ropewalk.plan.shape import ModelShape
-from ropewalk.planner.decoding import Reach, Replica, checked_batch, replica, step_seconds
+from ropewalk.planner.decoding import Reach, Replica, checked_batch, peak_flops, replica, step_seconds
 from ropewalk.planner.figure import Figure, positive, share
 from ropewalk.planner.flops import FORWARD, PARTS, Part, call_flops, per_token
 from ropewalk.planner.held import Held, held
@@ -125,8 +125,16 @@ class Price:
 
     @property
     def dollars(self) -> Figure | None:
-        price = self.gpu.dollars_per_hour
-        return None if price is None else self.gpu_hours.times(price)
+        rate, hours = self.dollars_per_hour, self.gpu_hours
+        return None if rate is None else Figure(hours.low * rate.low, hours.high * rate.high)
+
+    @property
+    def dollars_per_hour(self) -> Figure | None:
+        """Assumed, whoever gave it: no offer was asked for."""
+        rate, found = self.gpu.dollars_per_hour, self.gpu.dollars_range
+        if found is not None:
+            return Figure.between(*found, how="assumed")
+        return None if rate is None else Figure.of(rate, "assumed")
 
     def flops_shares(self) -> dict[Part, float]:
         return {part.part: part.flops / self.flops for part in self.parts}
@@ -158,9 +166,9 @@ def price(job: Job, gpu: Gpu, *, gpus: int, assumptions: Assumptions | None = No
     return Price(gpu, gpus, tuple(parts), given.retry, held(job.graph, job.shapes, job.lora_rank), engine)
 
 
-def mfu_hours(flops: float, gpu: Gpu, mfu: Figure, dtype: str = "bf16") -> Figure:
+def mfu_hours(flops: float, gpu: Gpu, mfu: Figure) -> Figure:
     """GPU-hours = FLOPs / (MFU x peak x 3,600)."""
-    one = flops / (gpu.flops[dtype] * HOUR)
+    one = flops / (peak_flops(gpu) * HOUR)
     return Figure.between(one / mfu.high, one / mfu.low)
 
 

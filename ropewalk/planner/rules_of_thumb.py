@@ -3,18 +3,18 @@
 A rule holds when every judged figure lies within 5 % of what is claimed, is wrong when none does, else it depends.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from ropewalk.plan.cluster import Gpu
-from ropewalk.plan.graph import CallGraph
-from ropewalk.plan.shape import ModelShape
+from ropewalk.plan.shape import FAMILIES, ModelShape
 from ropewalk.planner.decoding import balance, decode_mfu
+from ropewalk.planner.figure import How
 from ropewalk.planner.flops import TRAIN, relative_cost
-from ropewalk.planner.held import ZERO1_REPLICATED, ZERO1_SHARDED, held
+from ropewalk.planner.graphs import method_graph
+from ropewalk.planner.held import ZERO1_REPLICATED, ZERO1_SHARDED, Held, held
 from ropewalk.planner.published import HOUR, HOURS, run
-from ropewalk.records.errors import InputError
 
 Verdict: TypeAlias = Literal["wrong", "holds", "depends"]
 DAY_GPU_HOURS = 24.0
@@ -22,6 +22,8 @@ GB = 1e9
 
 
 TOLERANCE = 0.05
+QWEN_7B = ModelShape(152_064, 3584, 28, 28, 4, 128, 18_944, False, 32_768, traits=FAMILIES["qwen2"])
+"""Qwen2.5-7B: the 7.6 B parameters of which the rules on memory and decoding speak."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Value:
     unit: str = ""
     judged: bool = True
     """False for what is shown beside it."""
+    how: How = "estimated"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +64,15 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What the rules are computed from: call graphs by name, a 7.6 B shape, GPUs."""
+    """The GPUs that rules are about."""
 
-    graphs: Mapping[str, CallGraph]
-    """sft, ppo (learned reward), grpo (rule), grpo-old (rule, old log-probs recomputed), grpo-learned."""
-    shape: ModelShape
     a100: Gpu
     h100: Gpu
 
-    def __post_init__(self) -> None:
-        missing = sorted({"sft", "ppo", "grpo", "grpo-old", "grpo-learned"} - set(self.graphs))
-        if missing:
-            raise InputError(f"the rules of thumb need the call graphs of {missing}: hand them in")
 
-
-def findings(material: Material) -> tuple[Finding, ...]:
+def findings(a100: Gpu, h100: Gpu) -> tuple[Finding, ...]:
     """Every rule, computed."""
+    material = Material(a100, h100)
     return tuple(rule(material) for rule in RULES)
 
 
@@ -85,15 +81,20 @@ def formula_hours(parameters: float, tokens: float, *, relative: float, peak_flo
     return relative * TRAIN * parameters * tokens / (mfu * peak_flops * HOUR)
 
 
-def _k(material: Material, name: str, *, update_epochs: int = 1) -> float:
-    return relative_cost(material.graphs[name], update_epochs=update_epochs)
+def _k(method: str, *, update_epochs: int = 1) -> float:
+    return relative_cost(method_graph(method), update_epochs=update_epochs)
 
 
-def _grpo_factor(m: Material) -> Finding:
+def _held(method: str, shape: ModelShape) -> Held:
+    graph = method_graph(method)
+    return held(graph, dict.fromkeys(graph.roles, shape))
+
+
+def _grpo_factor(_: Material) -> Finding:
     values = (
-        Value("counted", _k(m, "grpo")),
-        Value("with old log-probs recomputed", _k(m, "grpo-old")),
-        Value("with a reward model", _k(m, "grpo-learned")),
+        Value("counted", _k("grpo+rule-reward")),
+        Value("with old log-probs recomputed", _k("grpo+rule-reward+old-logprobs")),
+        Value("with a reward model", _k("grpo")),
     )
     because = "generating 2 and the reference 2 beside the update's 6 make 10 FLOPs, of 6 for a training pass"
     return Finding("GRPO factor", "a GRPO token costs 3.5 training passes", (3.5, 3.5), values, because)
@@ -108,19 +109,19 @@ def _grpo_hours(m: Material) -> Finding:
 
     values = (
         Value("at k = 3.5", hours(3.5), "GPU-hours"),
-        Value("at k = 2.0", hours(_k(m, "grpo-old")), "GPU-hours"),
-        Value("at k = 1.67", hours(_k(m, "grpo")), "GPU-hours"),
+        Value("at k = 2.0", hours(_k("grpo+rule-reward+old-logprobs")), "GPU-hours"),
+        Value("at k = 1.67", hours(_k("grpo+rule-reward")), "GPU-hours"),
         Value("8 GPUs in a day", 8 * DAY_GPU_HOURS, "GPU-hours", judged=False),
         Value("at k = 3.5, $2", 2 * hours(3.5), "$", judged=False),
-        Value("at k = 2.0, $2", 2 * hours(_k(m, "grpo-old")), "$", judged=False),
+        Value("at k = 2.0, $2", 2 * hours(_k("grpo+rule-reward+old-logprobs")), "$", judged=False),
     )
     said = "7B GRPO, 100k prompts x 8 x 1,024 tokens x 3 epochs, takes 3,300 A100-hours at 35 % MFU"
-    because = "its own formula gives a third of that: 3.3 million are seconds, and they were not divided by 3,600"
+    because = "that formula gives 3.3 million GPU-seconds, and an hour has 3,600 of them, not 1,000"
     return Finding("GRPO hours", said, (3300, 3300), values, because)
 
 
 def _one_card(m: Material) -> Finding:
-    states = held(m.graphs["grpo"], dict.fromkeys(m.graphs["grpo"].roles, m.shape))
+    states = _held("grpo+rule-reward", QWEN_7B)
     trained = states.by_role["actor"]
     values = (
         Value("trained", trained / GB, "GB", judged=False),
@@ -128,32 +129,31 @@ def _one_card(m: Material) -> Finding:
             "reference and rollout copies", (states.bytes - trained + states.engine_copy_bytes) / GB, "GB", judged=False
         ),
         Value("together", (states.bytes + states.engine_copy_bytes) / GB, "GB"),
-        Value("one card", m.a100.memory_bytes / GB, "GB", judged=False),
+        Value("one card", m.a100.memory_bytes / GB, "GB", judged=False, how="assumed"),
     )
     because = "16 bytes a trained parameter and 2 for each copy, before activations and KV"
     return Finding("one card", "7B GRPO fits one 80 GB card", (0, 80), values, because)
 
 
-def _rlhf_memory(m: Material) -> Finding:
-    seven = 7e9 / m.shape.parameters
+def _rlhf_memory(_: Material) -> Finding:
+    seven = 7e9 / QWEN_7B.parameters
 
-    def states(name: str) -> float:
-        graph = m.graphs[name]
-        return held(graph, dict.fromkeys(graph.roles, m.shape)).bytes * seven / GB
+    def states(method: str) -> float:
+        return _held(method, QWEN_7B).bytes * seven / GB
 
     values = (
-        Value("GRPO over SFT", states("grpo-learned") / states("sft"), "x"),
+        Value("GRPO over SFT", states("grpo") / states("sft"), "x"),
         Value("SFT", states("sft"), "GB", judged=False),
         Value("PPO, four models", states("ppo"), "GB", judged=False),
-        Value("GRPO, reward model", states("grpo-learned"), "GB", judged=False),
-        Value("GRPO, rule", states("grpo"), "GB", judged=False),
+        Value("GRPO, reward model", states("grpo"), "GB", judged=False),
+        Value("GRPO, rule", states("grpo+rule-reward"), "GB", judged=False),
         Value("PPO over SFT", states("ppo") / states("sft"), "x"),
     )
     because = "only actor and critic carry 16 bytes a parameter, reference and reward model 2 (7.0 B parameters each)"
     return Finding("RLHF memory", "RLHF needs 4 times the memory of SFT", (4, 4), values, because)
 
 
-def _zero1(m: Material) -> Finding:
+def _zero1(_: Material) -> Finding:
     values = (
         Value("sharded", float(ZERO1_SHARDED), "bytes a parameter"),
         Value("kept by every rank", float(ZERO1_REPLICATED), "bytes a parameter", judged=False),
@@ -162,17 +162,17 @@ def _zero1(m: Material) -> Finding:
     return Finding("ZeRO-1", "ZeRO-1 shards all 16 bytes of a parameter", (16, 16), values, because)
 
 
-def _ppo_over_sft(m: Material) -> Finding:
-    values = tuple(Value(f"{e} epochs", _k(m, "ppo", update_epochs=e) / _k(m, "sft"), "x") for e in (1, 2, 3, 4))
+def _ppo_over_sft(_: Material) -> Finding:
+    values = tuple(Value(f"{e} epochs", _k("ppo", update_epochs=e) / _k("sft"), "x") for e in (1, 2, 3, 4))
     because = "(8 + 12 e)/6 FLOPs for e passes over the batch; in time it may be more, as decoding waits for memory"
     return Finding("PPO over SFT", "PPO costs 5 to 10 times SFT", (5, 10), values, because)
 
 
-def _grpo_over_ppo(m: Material) -> Finding:
+def _grpo_over_ppo(_: Material) -> Finding:
     values = (
-        Value("learned reward", _k(m, "grpo-learned") / _k(m, "ppo")),
-        Value("rule", _k(m, "grpo") / _k(m, "ppo")),
-        Value("learned reward, 4 epochs", _k(m, "grpo-learned", update_epochs=4) / _k(m, "ppo", update_epochs=4)),
+        Value("learned reward", _k("grpo") / _k("ppo")),
+        Value("rule", _k("grpo+rule-reward") / _k("ppo")),
+        Value("learned reward, 4 epochs", _k("grpo", update_epochs=4) / _k("ppo", update_epochs=4)),
     )
     because = (
         "per token and with one epoch; more samples a prompt raise it, and the reward model's training is not saved"
@@ -180,13 +180,13 @@ def _grpo_over_ppo(m: Material) -> Finding:
     return Finding("GRPO over PPO", "GRPO costs 60 % of PPO", (0.6, 0.6), values, because)
 
 
-def _sft_flops(m: Material) -> Finding:
-    values = (Value("counted", TRAIN * _k(m, "sft"), "FLOPs a parameter and token"),)
+def _sft_flops(_: Material) -> Finding:
+    values = (Value("counted", TRAIN * _k("sft"), "FLOPs a parameter and token"),)
     because = "2 is the forward pass alone; the backward pass takes twice as much"
     return Finding("SFT FLOPs", "SFT costs 2 FLOPs per parameter and token", (2, 2), values, because)
 
 
-def _deepseek(m: Material) -> Finding:
+def _deepseek(_: Material) -> Finding:
     published = run("DeepSeek-V3")
 
     def hours(parameters: float) -> float:
@@ -195,7 +195,7 @@ def _deepseek(m: Material) -> Finding:
     values = (
         Value("all 671 B at 45 %", hours(671e9), "M GPU-hours"),
         Value("active 37 B at 45 %", hours(published.active_parameters), "M GPU-hours", judged=False),
-        Value("published", published.gpu_hours / 1e6, "M GPU-hours", judged=False),
+        Value("published", published.gpu_hours / 1e6, "M GPU-hours", judged=False, how="measured"),
         Value("implied MFU", 100 * published.implied_mfu, "%", judged=False),
     )
     said = "DeepSeek-V3's hours confirm 6 x 671 B x 14.8 T at 45 % MFU"
@@ -203,11 +203,11 @@ def _deepseek(m: Material) -> Finding:
     return Finding("DeepSeek-V3", said, (2.664, 2.664), values, because)
 
 
-def _r1_zero(m: Material) -> Finding:
+def _r1_zero(_: Material) -> Finding:
     zero = next(found for found in HOURS if found.model == "DeepSeek-R1-Zero")
     values = (
         Value("13 days x 512", 13 * DAY_GPU_HOURS * 512, "GPU-hours"),
-        Value("published", zero.gpu_hours, "GPU-hours"),
+        Value("published", zero.gpu_hours, "GPU-hours", how="measured"),
     )
     said = "R1-Zero took 128 K GPU-hours: 13 days on 512 GPUs"
     return Finding(
@@ -215,7 +215,7 @@ def _r1_zero(m: Material) -> Finding:
     )
 
 
-def _llama(m: Material) -> Finding:
+def _llama(_: Material) -> Finding:
     models = ("Llama 3 8B", "Llama 3 70B", "Llama 3.1 405B", "Llama 2 70B")
     values = tuple(Value(name, 100 * run(name).implied_mfu, "%") for name in models)
     return Finding(
@@ -241,7 +241,7 @@ def _number_formats(m: Material) -> Finding:
 
 def _one_mfu(m: Material) -> Finding:
     values = tuple(
-        Value(f"batch {batch}", 100 * decode_mfu(m.shape, m.a100, batch=batch, context=DECODE_CONTEXT), "%")
+        Value(f"batch {batch}", 100 * decode_mfu(QWEN_7B, m.a100, batch=batch, context=DECODE_CONTEXT), "%")
         for batch in (1, 8, 32, 128)
     )
     because = "a step reads all weights however few sequences share it (7.6 B, A100, 576 tokens of context)"

@@ -7,7 +7,6 @@ from ropewalk.algorithms.methods import grpo, ppo, sft
 from ropewalk.plan.cluster import Gpu
 from ropewalk.plan.graph import CallGraph
 from ropewalk.plan.shape import Experts, ModelShape
-from ropewalk.planner.rules_of_thumb import Material
 
 A100 = Gpu("a100", {"bf16": 312e12, "tf32": 156e12, "fp32": 19.5e12}, 80e9, 2.0e12, 2.0, "data sheet")
 H100 = Gpu("h100", {"bf16": 989e12, "tf32": 494.5e12, "fp32": 67e12}, 80e9, 3.35e12, 3.0, "data sheet")
@@ -31,8 +30,3 @@ GRAPHS: Mapping[str, CallGraph] = {
     "grpo-old": grpo.graph(GRPO(minibatches=2), learned_reward=False),
     "grpo-learned": grpo.graph(GRPO(), learned_reward=True),
 }
-
-
-def material() -> Material:
-    """What the rules of thumb are computed from."""
-    return Material(GRAPHS, SMALL, A100, H100)

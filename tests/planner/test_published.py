@@ -3,11 +3,10 @@
 import pytest
 
 from ropewalk.planner.published import HOURS, observed_mfu, run
-from ropewalk.planner.rules_of_thumb import RULES, Finding, Material, findings
-from ropewalk.records.errors import InputError
-from tests.planner.pricing import A100, H100, SMALL, material
+from ropewalk.planner.rules_of_thumb import RULES, Finding, findings
+from tests.planner.pricing import A100, H100
 
-FOUND = {finding.name: finding for finding in findings(material())}
+FOUND = {finding.name: finding for finding in findings(A100, H100)}
 
 
 @pytest.mark.parametrize(
@@ -86,8 +85,3 @@ def test_figures_come_out(rule: str, what: str, value: float) -> None:
 def test_verdicts_follow(rule: str, verdict: str) -> None:
     finding: Finding = FOUND[rule]
     assert finding.verdict == verdict
-
-
-def test_a_missing_graph_is_named() -> None:
-    with pytest.raises(InputError, match="grpo"):
-        Material({}, SMALL, A100, H100)

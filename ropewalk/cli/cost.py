@@ -1,0 +1,168 @@
+"""Commands that tell the price: `cost`."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+
+import typer
+
+from ropewalk.cli.options import gathered
+from ropewalk.cli.said import say
+from ropewalk.plan.cluster import Gpu
+from ropewalk.planner.figure import Figure
+from ropewalk.planner.jobs import KINDS, Amount, job, number, trunk
+from ropewalk.planner.price import Assumptions, price
+from ropewalk.records.errors import InputError
+
+USUAL_GPUS = ("a100", "h100", "h200", "b200")
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Options of `cost`."""
+
+    kind: Annotated[str | None, typer.Argument(metavar="KIND", help=f"One of {', '.join(KINDS)}.")] = None
+    model: Annotated[str, typer.Option(metavar="SIZE", help="A size such as 7b, or a folder with a config.json.")] = ""
+    role: Annotated[
+        list[str] | None, typer.Option(metavar="ROLE=SIZE", help="Size of another role: critic=34b; may be repeated.")
+    ] = None
+    tokens: Annotated[str, typer.Option(metavar="N", help="Tokens of one pass, such as 14.8T; or give prompts.")] = ""
+    prompts: Annotated[str, typer.Option(metavar="N", help="Prompts, pairs or documents of one pass: 100k.")] = ""
+    samples: Annotated[int | None, typer.Option(help="Samples of each prompt.")] = None
+    row_tokens: Annotated[str, typer.Option(metavar="N", help="Tokens of prompt and answer together.")] = "1024"
+    prompt_tokens: Annotated[str, typer.Option(metavar="N", help="Of these, the prompt's.")] = "128"
+    passes: Annotated[int, typer.Option("--epochs", help="Passes over the data.")] = 1
+    update_epochs: Annotated[int, typer.Option(help="Passes of the optimiser over each generated batch.")] = 1
+    lora: Annotated[int | None, typer.Option(metavar="RANK", help="Train adapters of this rank.")] = None
+    gpu: Annotated[list[str] | None, typer.Option(metavar="GPU", help="Kind of GPU; may be repeated.")] = None
+    gpus: Annotated[int, typer.Option(help="How many of them.")] = 8
+    mfu: Annotated[str, typer.Option(metavar="LOW-HIGH", help="Share of the peak that training reaches.")] = "0.30-0.45"
+    retry: Annotated[str, typer.Option(metavar="SHARE", help="Failed and repeated work, of the work.")] = "10%"
+    batch: Annotated[int, typer.Option(help="Sequences that a replica decodes at once.")] = 128
+    dollars: Annotated[
+        list[str] | None, typer.Option(metavar="[GPU=]PRICE", help="Of a GPU-hour, instead of the assumed one.")
+    ] = None
+    published: Annotated[bool, typer.Option("--published", help="What published runs took, and their MFU.")] = False
+    claims: Annotated[bool, typer.Option("--claims", help="Rules of thumb against arithmetic.")] = False
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False
+
+
+def _cost(options: Cost) -> None:
+    """GPU-hours, days and money before anything is bought.
+
+    A price is a range, and every figure says whether it was measured, estimated or assumed. Example: ropewalk cost
+    grpo+rule-reward --model 7b --prompts 100k --epochs 3
+    """
+    from ropewalk.cli.priced import price_json, price_lines
+
+    if options.published or options.claims:
+        _known(options)
+        return
+    if options.kind is None or not options.model:
+        raise InputError("a price needs a kind of job and a model: ropewalk cost sft --model 7b --tokens 1B")
+    gpus = chosen_gpus(options.gpu or USUAL_GPUS, options.dollars or ())
+    models = {
+        trunk(options.kind): options.model,
+        **dict(_pair(text, "--role critic=34b") for text in options.role or ()),
+    }
+    priced = job(options.kind, models, _amount(options), lora_rank=options.lora)
+    given = Assumptions(
+        mfu=percentages(options.mfu, "--mfu"),
+        retry=_fraction(options.retry, "--retry"),
+        batch=options.batch,
+    )
+    prices = [price(priced, gpu, gpus=options.gpus, assumptions=given) for gpu in gpus]
+    if options.as_json:
+        _say_json(price_json(options.kind, priced, prices, given))
+        return
+    title = f"{options.kind} of {options.model}: {_tokens(priced.tokens)} tokens"
+    say(*price_lines(title, priced, prices, given))
+
+
+cost = gathered(Cost, _cost)
+
+
+def percentages(text: str, option: str) -> Figure:
+    """A range such as 0.30-0.45, 30%-45% or 30-45%; never a single guess."""
+    raw = text.replace(" ", "")
+    low, dash, high = raw.partition("-")
+    if not dash:
+        raise InputError(f"{option} is a range, as nobody knows it beforehand, got {text!r}: write 0.30-0.45")
+    percent = "%" if high.endswith("%") else ""
+    return Figure(_fraction(low.removesuffix("%") + percent, option), _fraction(high, option), "assumed")
+
+
+def chosen_gpus(names: Sequence[str], prices: Sequence[str]) -> list[Gpu]:
+    """GPUs by name, with other prices where given: for all of them, or for one by its name."""
+    from ropewalk.planner.hardware import cluster
+
+    found = {name.lower(): cluster(name).groups[0].gpu for name in names}
+    for text in prices:
+        name, equals, amount = text.rpartition("=")
+        if equals and name.lower() not in found:
+            raise InputError(f"--dollars {text} names no GPU that is priced here: it can be {', '.join(found)}")
+        dollars = number(amount, "a price per GPU-hour")
+        for key in [name.lower()] if equals else list(found):
+            found[key] = replace(found[key], dollars_per_hour=dollars, dollars_range=None, dollars_source="given")
+    return list(found.values())
+
+
+def _known(options: Cost) -> None:
+    from ropewalk.cli.priced import claim_json, claim_lines, published_lines
+    from ropewalk.planner.published import HOURS, RUNS
+    from ropewalk.planner.rules_of_thumb import findings
+
+    if options.kind is not None:
+        raise InputError("--published and --claims are tables of their own: leave the kind of job out")
+    if options.published:
+        if options.as_json:
+            _say_json(
+                [{"model": run.model, "gpu_hours": run.gpu_hours, "implied_mfu": run.implied_mfu} for run in RUNS]
+            )
+        else:
+            say(*published_lines(RUNS, HOURS))
+    if options.claims:
+        found = findings(*chosen_gpus(("a100-reference", "h100"), ()))
+        if options.as_json:
+            _say_json(claim_json(found))
+        else:
+            say(*claim_lines(found))
+
+
+def _amount(options: Cost) -> Amount:
+    return Amount(
+        tokens=number(options.tokens, "--tokens") if options.tokens else None,
+        prompts=number(options.prompts, "--prompts") if options.prompts else None,
+        samples=options.samples,
+        row_tokens=number(options.row_tokens, "--row-tokens"),
+        prompt_tokens=number(options.prompt_tokens, "--prompt-tokens"),
+        passes=options.passes,
+        update_epochs=options.update_epochs,
+    )
+
+
+def _fraction(text: str, option: str) -> float:
+    """0.3 or 30%."""
+    try:
+        value = float(text.strip().removesuffix("%"))
+    except ValueError:
+        raise InputError(f"{option} needs a share such as 0.3 or 30%, got {text!r}") from None
+    return value / 100 if text.strip().endswith("%") else value
+
+
+def _pair(text: str, example: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not (equals and key and value):
+        raise InputError(f"{text!r} lacks a name or a value: write {example}")
+    return key, value
+
+
+def _tokens(count: float) -> str:
+    from ropewalk.cli.priced import amount
+
+    return amount(count)
+
+
+def _say_json(value: Any) -> None:
+    say(json.dumps(value, indent=2))

@@ -1,0 +1,105 @@
+"""`ropewalk cost`: prices side by side, tables of what is known, and one sentence for what cannot be priced."""
+
+import json
+import re
+
+import pytest
+
+from tests.cli.commands import Command, failed
+
+GRPO = ("cost", "grpo+rule-reward", "--model", "7b", "--prompts", "100k", "--epochs", 3)
+HOW = {"measured", "estimated", "assumed"}
+
+
+def test_gpus_stand_side_by_side_with_hours_days_dollars_and_memory(ropewalk: Command) -> None:
+    told = ropewalk(*GRPO, "--gpu", "a100", "--gpu", "h100", "--gpus", 16)
+    assert told.code == 0
+    for word in ("A100", "H100", "k = 1.67", "rollout 20%", "on 16", "$", "ZeRO-1", "fewest GPUs", "by MFU alone"):
+        assert word in told.out, word
+    assert HOW - {"measured"} <= set(re.findall(r"[a-z]+", told.out))
+
+
+def test_json_says_of_every_figure_how_it_is_known(ropewalk: Command) -> None:
+    found = json.loads(ropewalk(*GRPO, "--gpu", "a100", "--json").out)
+
+    def figures(value: object) -> None:
+        if isinstance(value, dict):
+            if "low" in value or "value" in value:
+                assert value["how"] in HOW
+            for inner in value.values():
+                figures(inner)
+        elif isinstance(value, list):
+            for inner in value:
+                figures(inner)
+
+    figures(found)
+    (price,) = found["prices"]
+    assert sum(part["flops_share"] for part in price["parts"].values()) == pytest.approx(1)
+    for end in ("fast", "slow"):
+        assert sum(part["time_share"][end] for part in price["parts"].values()) == pytest.approx(1)
+    assert price["days"]["low"] * 24 * 8 == pytest.approx(price["gpu_hours"]["low"])
+
+
+def test_hours_halve_when_the_mfu_doubles(ropewalk: Command) -> None:
+    def hours(mfu: str) -> float:
+        words = ("cost", "sft", "--model", "7b", "--tokens", "1B", "--gpu", "a100", "--mfu", mfu, "--json")
+        return float(json.loads(ropewalk(*words).out)["prices"][0]["gpu_hours"]["high"])
+
+    assert hours("20-25%") == pytest.approx(2 * hours("0.40-0.5"))
+
+
+def test_a_given_price_replaces_the_assumed_one(ropewalk: Command) -> None:
+    words = ("cost", "sft", "--model", "7b", "--tokens", "1B", "--gpu", "a100", "--gpu", "h100", "--json")
+    found = json.loads(ropewalk(*words, "--dollars", "h100=2.5").out)["prices"]
+    assert found[1]["dollars_per_gpu_hour"] == {"low": 2.5, "high": 2.5, "how": "assumed"}
+    assert found[0]["dollars_per_gpu_hour"]["low"] != 2.5
+    both = json.loads(ropewalk(*words, "--dollars", "3").out)["prices"]
+    assert [price["dollars_per_gpu_hour"]["high"] for price in both] == [3, 3]
+
+
+def test_published_runs_are_printed_with_their_mfu(ropewalk: Command) -> None:
+    told = ropewalk("cost", "--published")
+    for said in ("34.6%", "15.6%", "27.9%", "33.2%", "101,376", "(measured)"):
+        assert said in told.out
+    rows = json.loads(ropewalk("cost", "--published", "--json").out)
+    assert len(rows) == sum("TFLOP/s" in line for line in told.out.splitlines())
+
+
+def test_rules_of_thumb_are_printed_with_what_comes_out(ropewalk: Command) -> None:
+    told = ropewalk("cost", "--claims")
+    for said in ("919 GPU-hours", "525 GPU-hours", "152 GB", "37.2 M", "64.2 %", "156", "(measured)"):
+        assert said in told.out, said
+    rules = json.loads(ropewalk("cost", "--claims", "--json").out)
+    assert {rule["verdict"] for rule in rules} == {"wrong", "depends", "holds"}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--tokens", "0"], "--tokens must be above 0"),
+        (["--tokens", "much"], "--tokens is a number such as"),
+        ([], "either tokens or prompts"),
+        (["--tokens", "1B", "--mfu", "0.5-1.2"], "at most 1, got 0.5 to 1.2"),
+        (["--tokens", "1B", "--mfu", "0.5-0.3"], "swap them"),
+        (["--tokens", "1B", "--mfu", "35%"], "--mfu is a range"),
+        (["--tokens", "1B", "--mfu", "a-b"], "--mfu needs a share"),
+        (["--tokens", "1B", "--gpu", "h10"], "did you mean 'h100'"),
+        (["--tokens", "1B", "--gpus", "0"], "at least 1 GPU"),
+        (["--tokens", "1B", "--retry", "-1"], "retry budget"),
+        (["--tokens", "1B", "--dollars", "l4=3"], "--dollars l4=3 names no GPU"),
+        (["--tokens", "1B", "--dollars", "cheap"], "a price per GPU-hour is a number"),
+        (["--tokens", "1B", "--role", "critic"], "write --role critic=34b"),
+        (["--tokens", "1B", "--role", "critic=7b"], "no role 'critic'"),
+        (["--tokens", "1B", "--epochs", "0"], "passes must be above 0"),
+        (["--tokens", "1B", "--batch", "0"], "at least 1 sequence"),
+        (["--claims"], "leave the kind of job out"),
+    ],
+)
+def test_what_cannot_be_priced_is_one_sentence(ropewalk: Command, words: list[str], said: str) -> None:
+    failed(ropewalk("cost", "sft", "--model", "7b", *words), 2, said)
+
+
+def test_a_price_needs_a_kind_and_a_known_model(ropewalk: Command) -> None:
+    failed(ropewalk("cost"), 2, "a kind of job and a model")
+    failed(ropewalk("cost", "grop", "--model", "7b", "--tokens", "1B"), 2, "'grpo'")
+    failed(ropewalk("cost", "sft", "--model", "69b", "--tokens", "1B"), 2, "'70b'")
