@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 from ropewalk.plan.profile import ProfileTable
 from ropewalk.planner.calibration import Calibration
-from ropewalk.planner.generation import generation
-from ropewalk.planner.passes import forward, train
 from ropewalk.planner.place import Place
-from ropewalk.planner.roofline import device, numbers
-from ropewalk.planner.split import split
+from ropewalk.planner.timing.generation import generation
+from ropewalk.planner.timing.passes import forward, train
+from ropewalk.planner.timing.roofline import device, numbers
+from ropewalk.planner.timing.split import split
 from ropewalk.planner.work import CallWork, Strategy
 
 

@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ropewalk.plan.memory import Numbers, activation_bytes
-from ropewalk.planner.alive import stretches
 from ropewalk.planner.calibration import Calibration
-from ropewalk.planner.generation import slots
 from ropewalk.planner.held import adapter_parameters
-from ropewalk.planner.passes import micro
-from ropewalk.planner.roofline import numbers
-from ropewalk.planner.split import split
+from ropewalk.planner.timing.alive import stretches
+from ropewalk.planner.timing.generation import slots
+from ropewalk.planner.timing.passes import micro
+from ropewalk.planner.timing.roofline import numbers
+from ropewalk.planner.timing.split import split
 from ropewalk.planner.work import CallWork, Strategy
 
 

@@ -16,7 +16,7 @@ from functools import lru_cache
 from ropewalk.plan.shape import Experts, ModelShape
 from ropewalk.planner.calibration import Calibration
 from ropewalk.planner.place import Place
-from ropewalk.planner.roofline import Device, Product, Wire, device, inner, numbers, projections, wire
+from ropewalk.planner.timing.roofline import Device, Product, Wire, device, inner, numbers, projections, wire
 from ropewalk.planner.work import CallWork, Strategy
 
 

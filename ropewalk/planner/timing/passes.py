@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 from ropewalk.planner.calibration import Calibration
 from ropewalk.planner.held import adapter_parameters
-from ropewalk.planner.layer import Layer, layer
 from ropewalk.planner.place import Place
-from ropewalk.planner.roofline import Product, Wire, numbers, wire
-from ropewalk.planner.split import Split, split
+from ropewalk.planner.timing.layer import Layer, layer
+from ropewalk.planner.timing.roofline import Product, Wire, numbers, wire
+from ropewalk.planner.timing.split import Split, split
 from ropewalk.planner.work import CallWork, Strategy
 
 

@@ -14,11 +14,11 @@ least its kernels' launches. With w waves the engine's slots hold 1/w of a repli
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ropewalk.planner.alive import stretches
 from ropewalk.planner.calibration import Calibration
-from ropewalk.planner.layer import Layer, layer
 from ropewalk.planner.place import Place
-from ropewalk.planner.roofline import Product, Wire, wire
+from ropewalk.planner.timing.alive import stretches
+from ropewalk.planner.timing.layer import Layer, layer
+from ropewalk.planner.timing.roofline import Product, Wire, wire
 from ropewalk.planner.work import CallWork, Strategy
 
 
