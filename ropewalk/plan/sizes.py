@@ -127,7 +127,7 @@ def shape_of(model: str | Path, *, beside: Path | None = None) -> ModelShape:
     if known is not None:
         return known.shape
     path = (beside or Path()) / model
-    if path.is_dir():
+    if path.is_dir() and str(model):
         path /= "config.json"
     if path.is_file():
         return _read(path)
@@ -152,7 +152,7 @@ def _nearest(name: str) -> str:
     number = _billions(name)
     if number is not None:
         return min(SIZES, key=lambda size: abs(SIZES[size].shape.parameters / 1e9 - number))
-    return next(iter(get_close_matches(name.lower(), SIZES, n=1, cutoff=0.0)), "7b")
+    return get_close_matches(name.lower(), SIZES, n=1, cutoff=0.0)[0] if name else "7b"
 
 
 def _billions(name: str) -> float | None:

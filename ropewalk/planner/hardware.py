@@ -151,9 +151,10 @@ def _whole_nodes(kind: str, gpus: int, usual: int) -> tuple[int, int]:
     if gpus <= usual:
         return 1, gpus
     if gpus % usual:
+        fewer = gpus - gpus % usual
         raise InputError(
-            f"{gpus} {kind} do not fill nodes of {usual}: ask for {gpus - gpus % usual} or {gpus - gpus % usual + usual}"
-            f", or write nodes x GPUs a node, such as '3x4x{kind}'"
+            f"{gpus} {kind} do not fill nodes of {usual}: ask for {fewer} or {fewer + usual}, or write "
+            f"nodes x GPUs a node, such as '3x4x{kind}'"
         )
     return gpus // usual, usual
 
