@@ -1,0 +1,216 @@
+"""From a case to the planning problem: every way to run every call, what fits, and what is worth keeping.
+
+A candidate goes only where another one of the same call on the same mesh is at least as good in everything: seconds,
+bytes held, bytes at the peak, and the price of every move from or to it. So no plan is lost that could be best.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ropewalk.plan.cluster import Cluster
+from ropewalk.plan.profile import ProfileTable
+from ropewalk.plan.transfer import LayerBytes
+from ropewalk.planner.calibration import Calibration, calibration
+from ropewalk.planner.cost import estimate
+from ropewalk.planner.describe import Case
+from ropewalk.planner.footprint import footprint
+from ropewalk.planner.move import Geometries, move_table
+from ropewalk.planner.place import Place, place
+from ropewalk.planner.search.meshes import Cells, cells
+from ropewalk.planner.search.problem import Candidate, Floats, Mesh, Problem
+from ropewalk.planner.search.schedule import Mode, Schedule, schedule
+from ropewalk.planner.space import Space
+from ropewalk.planner.work import CallWork, Strategy, works
+from ropewalk.records.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A strategy on a mesh of one kind, with its price."""
+
+    strategy: Strategy
+    seconds: float
+    static_bytes: float
+    active_bytes: float
+
+    @property
+    def peak_bytes(self) -> float:
+        return self.static_bytes + self.active_bytes
+
+
+@dataclass
+class Pricing:
+    """Options by (call, kind of place), worked out once for all meshes of that kind."""
+
+    cluster: Cluster
+    space: Space
+    constants: Calibration
+    profile: ProfileTable | None = None
+    known: dict[tuple[object, ...], tuple[Option, ...]] = field(default_factory=dict)
+    priced: int = 0
+
+    def options(self, work: CallWork, mesh: Mesh, memory_bytes: float) -> tuple[Option, ...]:
+        """What fits in a GPU's memory, alone; none of it worse in everything than another of the same cut."""
+        where = place(self.cluster, mesh.first_rank, mesh.gpus)
+        key = (work.name, *_kind(where), memory_bytes)
+        if key not in self.known:
+            self.known[key] = tuple(self._price(work, where, memory_bytes))
+        return self.known[key]
+
+    def _price(self, work: CallWork, where: Place, memory_bytes: float) -> Iterator[Option]:
+        for cut in cuts(work, where, self.space):
+            found = []
+            for strategy in cut:
+                need = footprint(work, strategy, self.constants)
+                if need.static_bytes + need.active_bytes <= memory_bytes:
+                    seconds = estimate(work, strategy, where, self.constants, self.profile).seconds
+                    found.append(Option(strategy, seconds, need.static_bytes, need.active_bytes))
+                self.priced += 1
+            yield from undominated(found)
+
+
+def _kind(where: Place) -> tuple[object, ...]:
+    return (
+        where.gpu.name,
+        where.gpus,
+        where.gpus_per_node,
+        where.inside_bytes_per_second,
+        where.inside_latency_seconds,
+        where.host_bytes_per_second,
+    )
+
+
+def cuts(work: CallWork, where: Place, space: Space) -> Iterator[list[Strategy]]:
+    """Strategies of a call on a mesh; those of one list differ only in micro-batches and offloading."""
+    shape, gpus = work.shape, where.gpus
+    for tp in space.tp:
+        if gpus % tp or shape.heads % tp or where.gpus_per_node % tp:
+            continue
+        for pp in range(1, min(space.pp_max, gpus // tp, shape.layers) + 1):
+            if (gpus // tp) % pp or shape.layers % pp:
+                continue
+            dp = gpus // tp // pp
+            if dp > work.amount.sequences:
+                continue
+            for ep in space.ep:
+                if ep > 1 and (shape.experts is None or shape.experts.count % ep or (dp * tp) % ep):
+                    continue
+                for shard in space.shard if work.kind == "train" else ("none",):
+                    yield _variants(work, space, Strategy(dp=dp, tp=tp, pp=pp, ep=ep, shard=shard))
+
+
+def _variants(work: CallWork, space: Space, cut: Strategy) -> list[Strategy]:
+    replica = -(-work.amount.sequences // cut.dp)
+    counts = [2**i for i in range(replica.bit_length()) if 2**i <= replica]
+    parked = (False, True) if space.offload and work.kind == "forward" and not work.trained else (False,)
+    return [
+        Strategy(cut.dp, cut.tp, cut.pp, cut.ep, micro_batches=m, offload=offload, shard=cut.shard)
+        for m in counts
+        for offload in parked
+    ]
+
+
+def undominated(options: Sequence[Option]) -> list[Option]:
+    """Those that no other beats, or equals, in seconds, bytes held and bytes at the peak."""
+    kept: list[Option] = []
+    for option in sorted(options, key=lambda o: (o.seconds, o.static_bytes, o.peak_bytes)):
+        if not any(k.static_bytes <= option.static_bytes and k.peak_bytes <= option.peak_bytes for k in kept):
+            kept.append(option)
+    return kept
+
+
+def problem_of(case: Case, *, mode: Mode = "synchronous", profile: ProfileTable | None = None) -> Problem:
+    """The planning problem of a case. Raises InputError naming a call that fits nowhere and what would help."""
+    constants = calibration(case.calibration)
+    plan = schedule(case.graph, mode)
+    pieces = cells(case.cluster, case.space)
+    usable = tuple(bytes_ * constants.usable_share for bytes_ in pieces.memory_bytes)
+    pricing = Pricing(case.cluster, case.space, constants, profile)
+    jobs = works(case.graph, case.shapes, case.workload)
+    offered = []
+    for job in jobs:
+        per_mesh = [pricing.options(job, mesh, _least(usable, mesh)) for mesh in pieces.meshes]
+        if not any(per_mesh):
+            raise InputError(_fits_nowhere(job, pieces, pricing, max(usable)))
+        offered.append(per_mesh)
+    return assemble(plan, pieces, usable, offered, jobs, case, constants)
+
+
+def assemble(
+    plan: Schedule,
+    pieces: Cells,
+    usable: tuple[float, ...],
+    offered: Sequence[Sequence[tuple[Option, ...]]],
+    jobs: Sequence[CallWork],
+    case: Case,
+    constants: Calibration,
+) -> Problem:
+    """Number the geometries, price the moves, drop what is worse in everything."""
+    moved = {call for move in plan.moves for call in (move.source, move.target)}
+    geometries: list[list[tuple[int, Strategy]]] = []
+    listed: list[list[Candidate]] = []
+    for call, per_mesh in enumerate(offered):
+        known: dict[tuple[object, ...], int] = {}
+        cut_of: list[tuple[int, Strategy]] = []
+        rows = []
+        for mesh, options in enumerate(per_mesh):
+            for option in options if call in moved else undominated(options):
+                s = option.strategy
+                number = known.setdefault((mesh, s.dp, s.tp, s.pp, s.ep, s.shard), len(known))
+                if number == len(cut_of):
+                    cut_of.append((mesh, s))
+                rows.append(Candidate(mesh, s, number, option.seconds, option.static_bytes, option.active_bytes))
+        listed.append(rows)
+        geometries.append(cut_of)
+    tables = [
+        move_table(
+            LayerBytes.of(jobs[move.source].shape),
+            _geometries(geometries[move.source], pieces),
+            _geometries(geometries[move.target], pieces),
+            case.cluster,
+        )
+        for move in plan.moves
+    ]
+    kept = [_prune(call, rows, plan, tables) for call, rows in enumerate(listed)]
+    ordered = tuple(tuple(sorted(rows, key=lambda c: (c.mesh, c.seconds))) for rows in kept)
+    return Problem(plan, pieces.meshes, ordered, tuple(tables), pieces.gpus, usable)
+
+
+def _geometries(cuts_: Sequence[tuple[int, Strategy]], pieces: Cells) -> Geometries:
+    return Geometries.of((pieces.meshes[mesh].first_rank, s.dp, s.tp, s.pp) for mesh, s in cuts_)
+
+
+def _prune(call: int, rows: list[Candidate], plan: Schedule, tables: Sequence[Floats]) -> list[Candidate]:
+    """Drop what another candidate on the same mesh equals or beats in everything, moves included."""
+    prices = [tables[j] for j, move in enumerate(plan.moves) if move.source == call]
+    prices += [tables[j].T for j, move in enumerate(plan.moves) if move.target == call]
+    if not prices:
+        return rows
+    price = np.concatenate(prices, axis=1)
+    kept: list[Candidate] = []
+    by_mesh: dict[int, list[Candidate]] = {}
+    for row in sorted(rows, key=lambda c: (c.mesh, c.seconds, c.static_bytes, c.static_bytes + c.active_bytes)):
+        mine = by_mesh.setdefault(row.mesh, [])
+        if not any(_beats(other, row, price) for other in mine):
+            mine.append(row)
+            kept.append(row)
+    return kept
+
+
+def _beats(one: Candidate, other: Candidate, price: Floats) -> bool:
+    return (
+        one.static_bytes <= other.static_bytes
+        and one.static_bytes + one.active_bytes <= other.static_bytes + other.active_bytes
+        and (one.geometry == other.geometry or bool((price[one.geometry] <= price[other.geometry]).all()))
+    )
+
+
+def _least(usable: Sequence[float], mesh: Mesh) -> float:
+    return min(usable[mesh.first_cell : mesh.first_cell + mesh.cells])
+
+
+def _fits_nowhere(job: CallWork, pieces: Cells, pricing: Pricing, usable: float) -> str:
+    del pieces, pricing
+    return f"call {job.name!r} fits on no mesh of the cluster with {usable / 1e9:.0f} GB usable on a GPU"

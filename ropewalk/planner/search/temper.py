@@ -1,0 +1,142 @@
+"""Lazy parallel tempering over plans, then a pair-exhaustive polish: good plans quickly, without a certificate."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ropewalk.planner.jit import COMPILED
+from ropewalk.planner.search.kernels import (
+    DRAWS,
+    Chains,
+    bound,
+    evaluate,
+    fill,
+    growth,
+    make_room,
+    polish,
+    scratch,
+    temper,
+)
+from ropewalk.planner.search.problem import FAR, Floats, Ints, OrderTables, Problem, order_tables
+from ropewalk.records.errors import InputError
+
+REPLICAS = 24
+COLDEST, HOTTEST = 800.0, 5.0
+"""Inverse temperatures, in units of one over the period of the start."""
+BLOCK = 4096 if COMPILED else 96
+"""Proposals between two looks at the clock."""
+FEW_ORDERS = 9
+KEPT = 64
+STARTS = 20_000 if COMPILED else 2_000
+"""Changes tried to make a random plan fit."""
+
+
+@dataclass
+class Found:
+    """The best plan so far, the best distinct plans, and how the search went."""
+
+    plan: tuple[int, ...]
+    period_seconds: float
+    best: list[tuple[float, tuple[int, ...]]]
+    proposals: int
+    simulated: int
+    seconds: float
+    history: list[tuple[float, float]] = field(default_factory=list)
+    """(seconds since the start, best period), at every improvement that was noticed."""
+
+
+def search(
+    problem: Problem,
+    *,
+    seed: int = 0,
+    budget_seconds: float = 1.0,
+    goal_seconds: float = 0.0,
+    replicas: int = REPLICAS,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Found:
+    """Temper until the budget is used up, or the period is at most `goal_seconds`. Raises InputError where nothing
+    fits in memory."""
+    began = clock()
+    tables, room = problem.tables, scratch(problem.tables)
+    few = few_orders(problem, seed)
+    rng = np.random.default_rng(seed)
+    chains = start(problem, few, rng, replicas)
+    history = [(clock() - began, float(chains.best_cost.min()))]
+    while clock() - began < budget_seconds and history[-1][1] > goal_seconds:
+        temper(tables, few, chains, room, rng.random((BLOCK, DRAWS)))
+        lowest = float(chains.best_cost.min())
+        if lowest < history[-1][1]:
+            history.append((clock() - began, lowest))
+    best = _ranked(problem, chains)
+    return Found(best[0][1], best[0][0], best, int(chains.count[0]), int(chains.count[1]), clock() - began, history)
+
+
+def polished(problem: Problem, plan: tuple[int, ...], period_seconds: float) -> tuple[tuple[int, ...], float]:
+    """Change two calls at a time, exhaustively, until no pair helps."""
+    here = np.array(plan, dtype=np.int64)
+    room = scratch(problem.tables)
+    while True:
+        found = polish(problem.tables, problem.orders, here, room, period_seconds)
+        if found >= period_seconds:
+            return tuple(int(k) for k in here), period_seconds
+        period_seconds = float(found)
+
+
+def start(problem: Problem, orders: OrderTables, rng: np.random.Generator, replicas: int) -> Chains:
+    """Feasible plans: half of the replicas start from the fastest candidate of every call, half at random."""
+    tables, room = problem.tables, scratch(problem.tables)
+    low, high = tables.call_start[:-1], tables.call_start[1:]
+    fastest = np.array([a + np.argmin(tables.seconds[a:b]) for a, b in zip(low, high, strict=True)], dtype=np.int64)
+    plans = np.zeros((replicas, tables.calls), dtype=np.int64)
+    cost = np.full(replicas, FAR)
+    for r in range(replicas):
+        plans[r] = fastest if r % 2 else rng.integers(low, high)
+        if make_room(tables, plans[r], room, rng.random((STARTS, 2))):
+            cost[r], _ = evaluate(tables, orders, plans[r], room)
+    if cost.min() >= FAR:
+        raise InputError("no plan of this space fits in memory: see `ropewalk plan --memory` for what would make it fit")
+    for r in np.flatnonzero(cost >= FAR):
+        plans[r], cost[r] = plans[cost.argmin()], cost.min()
+    ladder = np.geomspace(COLDEST, HOTTEST, replicas) / cost.min()
+    best = np.repeat(plans[[cost.argmin()]], KEPT, axis=0)
+    best_cost = np.full(KEPT, FAR)
+    best_cost[0] = cost.min()
+    return Chains(plans, cost, ladder, best, best_cost, np.zeros(3, dtype=np.int64))
+
+
+def few_orders(problem: Problem, seed: int = 0, *, most: int = FEW_ORDERS) -> OrderTables:
+    """The orders that serve the inner loop: chosen one after another so that random plans lose least by the choice."""
+    listed = problem.schedule.orders
+    if len(listed) <= most:
+        return problem.orders
+    costs = order_costs(problem, np.random.default_rng(seed), 64)
+    chosen: list[int] = []
+    best = np.full(len(costs), FAR)
+    for _ in range(most):
+        chosen.append(int(np.minimum(best[:, None], costs).sum(axis=0).argmin()))
+        best = np.minimum(best, costs[:, chosen[-1]])
+    return order_tables(problem.schedule, [listed[k] for k in sorted(set(chosen))])
+
+
+def order_costs(problem: Problem, rng: np.random.Generator, plans: int) -> Floats:
+    """Period of random plans (memory left aside) under each order, over the plan's bound: (plans, orders)."""
+    tables, room = problem.tables, scratch(problem.tables)
+    single = [order_tables(problem.schedule, [order]) for order in problem.schedule.orders]
+    costs = np.zeros((plans, len(single)))
+    for i in range(plans):
+        plan: Ints = rng.integers(tables.call_start[:-1], tables.call_start[1:])
+        fill(tables, plan, room)
+        floor = bound(tables, room)
+        for k, orders in enumerate(single):
+            costs[i, k] = growth(tables.operations, orders, 0, room, FAR) / floor
+    return costs
+
+
+def _ranked(problem: Problem, chains: Chains) -> list[tuple[float, tuple[int, ...]]]:
+    """The best plans, judged by all orders."""
+    room = scratch(problem.tables)
+    found = {tuple(int(k) for k in plan) for plan, cost in zip(chains.best, chains.best_cost, strict=True) if cost < FAR}
+    judged = [(float(evaluate(problem.tables, problem.orders, np.array(p), room)[0]), p) for p in sorted(found)]
+    return sorted(judged)
