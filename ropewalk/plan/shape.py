@@ -53,6 +53,12 @@ class Experts:
     dense_layers: int = 0
     """Layers that keep one dense feed-forward part, of the model's own `ffn`."""
 
+    def __post_init__(self) -> None:
+        if self.per_token > self.count:
+            raise InputError(
+                f"a token cannot pass {self.per_token} of {self.count} experts: give it {self.count} at most"
+            )
+
 
 @dataclass(frozen=True, slots=True)
 class LatentAttention:

@@ -7,7 +7,7 @@ import pytest
 from ropewalk.algorithms.config import GRPO, PPO, SFT, KLLoss, RewardModel, SharedCritic
 from ropewalk.algorithms.methods import grpo, ppo, reward_model, sft
 from ropewalk.plan.execution import CallPlan, ExecutionPlan, default_plan
-from ropewalk.plan.graph import CallGraph
+from ropewalk.plan.graph import Call, CallGraph
 from ropewalk.plan.layout import Layout
 from ropewalk.plan.memory import (
     AUTOCAST,
@@ -25,7 +25,7 @@ from ropewalk.plan.memory import (
     state_bytes,
     states,
 )
-from ropewalk.plan.shape import ModelShape
+from ropewalk.plan.shape import Experts, LatentAttention, ModelShape
 from ropewalk.records.errors import InputError
 
 SEVEN_BILLION = dict.fromkeys(("actor", "critic", "reference", "reward"), 7_000_000_000)
@@ -158,3 +158,22 @@ def test_a_role_without_a_shape_is_named() -> None:
 )
 def test_sizes_read_well(size: float, text: str) -> None:
     assert show(size) == text
+
+
+def test_a_mixture_of_experts_lies_in_memory_whole() -> None:
+    """States are those of all parameters, activations those of the active ones; a latent cache is not split by tp."""
+    sparse = replace(SMALL, experts=Experts(count=16, per_token=2, ffn=64))
+    plan = default_plan(sft.graph(SFT()), CallPlan(Layout((0,))))
+    bill = memory_bill(sft.graph(SFT()), {"actor": sparse}, plan, workload=WORKLOAD)
+    assert bill.held_bytes(0) == 16 * sparse.parameters
+    assert activation_bytes(sparse, 100, MIXED, recompute=False) == activation_bytes(SMALL, 100, MIXED, recompute=False)
+    latent = replace(SMALL, latent=LatentAttention(kv_rank=12, query_rank=None, rope_dim=4, nope_dim=12, value_dim=16))
+    assert kv_bytes(latent, 10, MIXED) == latent.layers * 10 * 16 * 2
+    graph = CallGraph((Call("generate", "actor", "generate", ("prompts",), ("tokens",)),), given=("prompts",))
+
+    def cache(shape: ModelShape, tp: int) -> int:
+        at = default_plan(graph, CallPlan(Layout(tuple(range(tp)), tp=tp)))
+        items = memory_bill(graph, {"actor": shape}, at, workload=WORKLOAD).items
+        return next(item.bytes for item in items if item.what == "KV cache")
+
+    assert cache(latent, 2) == cache(latent, 1) and cache(SMALL, 2) * 2 == cache(SMALL, 1)

@@ -132,3 +132,9 @@ def test_an_unknown_family_is_counted_as_a_llama_and_says_so() -> None:
 def test_a_missing_size_is_named(value: object) -> None:
     with pytest.raises(InputError, match="hidden_size"):
         ModelShape.from_config({**CONFIGS[0].to_dict(), "hidden_size": value})
+
+
+def test_a_token_passes_no_more_experts_than_there_are() -> None:
+    config = {**CONFIGS[7].to_dict(), "num_experts_per_tok": 9}
+    with pytest.raises(InputError, match="cannot pass 9 of 5 experts: give it 5 at most"):
+        ModelShape.from_config(config)
