@@ -8,9 +8,13 @@ from ropewalk.planner.calibration import Calibration
 from ropewalk.planner.place import Place
 from ropewalk.planner.timing.generation import generation
 from ropewalk.planner.timing.passes import forward, train
+from ropewalk.planner.timing.readings import NOTHING, grids
 from ropewalk.planner.timing.roofline import device, numbers
 from ropewalk.planner.timing.split import split
 from ropewalk.planner.work import CallWork, Strategy
+
+TIMED = {"generate": generation, "forward": forward, "train": train}
+BASES = ("extrapolated", "estimated", "interpolated", "measured")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +26,8 @@ class Estimate:
     """Seconds by part: layers, recomputation, head, prefill, decode, sampler, host, communication, gathering, bubble,
     gradients, optimizer, fixed, offload; those that the kind of call has."""
     source: str
-    """`estimated`, or `measured`, `interpolated` or `extrapolated` where a profile was used."""
+    """What the passes through the model rest on: `estimated` by the roofline, or read from a profile as `measured`,
+    `interpolated` or `extrapolated`; several are joined by +."""
 
 
 def estimate(
@@ -33,17 +38,14 @@ def estimate(
     profile: ProfileTable | None = None,
 ) -> Estimate:
     """Time of one iteration's call. Raises InputError where the device has no figure for the dtype."""
-    if work.kind == "generate":
-        parts = generation(work, strategy, place, calibration)
-    elif work.kind == "forward":
-        parts = forward(work, strategy, place, calibration)
-    elif work.kind == "train":
-        parts = train(work, strategy, place, calibration)
+    if work.kind == "copy":
+        parts, bases = _copy(work, strategy, place, calibration), {"estimated"}
     else:
-        parts = _copy(work, strategy, place, calibration)
+        found = NOTHING if profile is None else grids(profile, work, strategy, place)
+        parts, bases = TIMED[work.kind](work, strategy, place, calibration, found)
     if strategy.offload:
         parts["offload"] = _offload(work, strategy, place)
-    return Estimate(sum(parts.values()), parts, "estimated")
+    return Estimate(sum(parts.values()), parts, " + ".join(basis for basis in BASES if basis in bases))
 
 
 def _copy(work: CallWork, strategy: Strategy, place: Place, calibration: Calibration) -> dict[str, float]:
@@ -53,9 +55,12 @@ def _copy(work: CallWork, strategy: Strategy, place: Place, calibration: Calibra
 
 
 def _offload(work: CallWork, strategy: Strategy, place: Place) -> float:
-    """Weights of a frozen role come from the host; the optimizer of a trained one comes and goes back."""
+    """Weights of a frozen role come from the host; the optimizer of a trained one comes and goes back. Other calls hold
+    nothing that could wait there."""
     held, number = split(work.shape, strategy), numbers(work.workload.dtype)
     if work.kind == "train":
         own = held.parameters if strategy.shard == "none" else held.shared
         return 2 * own * number.optimizer / place.host_bytes_per_second
+    if work.trained or not work.home:
+        return 0.0
     return held.parameters * number.weights / place.host_bytes_per_second

@@ -18,6 +18,7 @@ from ropewalk.planner.calibration import Calibration
 from ropewalk.planner.place import Place
 from ropewalk.planner.timing.alive import stretches
 from ropewalk.planner.timing.layer import Layer, layer
+from ropewalk.planner.timing.readings import NOTHING, Grids, Readings
 from ropewalk.planner.timing.roofline import Product, Wire, wire
 from ropewalk.planner.work import CallWork, Strategy
 
@@ -48,15 +49,17 @@ def slots(work: CallWork, strategy: Strategy) -> Slots:
     return Slots(running, share / running)
 
 
-def generation(work: CallWork, strategy: Strategy, place: Place, calibration: Calibration) -> dict[str, float]:
-    """Seconds by part."""
+def generation(
+    work: CallWork, strategy: Strategy, place: Place, calibration: Calibration, grids: Grids = NOTHING
+) -> tuple[dict[str, float], set[str]]:
+    """Seconds by part, and what they rest on. A measured step holds sampler and host, a measured prefill messages."""
     engine = _engine(work, strategy, place, calibration)
-    served = slots(work, strategy)
-    parts = _prefill(engine, work, served)
+    served, read = slots(work, strategy), Readings(grids)
+    parts = _prefill(engine, work, served, read)
     decode = communication = sampler = host = bubble = 0.0
     lengths = work.workload.generated_tokens
     for stretch in stretches(lengths, strategy.dp, served.sequences, served.waves):
-        step = engine.step(stretch.sequences, work.amount.prompt + stretch.generated)
+        step = engine.step(stretch.sequences, work.amount.prompt + stretch.generated, read)
         decode += stretch.steps * step.decode
         communication += stretch.steps * step.communication
         sampler += stretch.steps * step.sampler
@@ -67,7 +70,7 @@ def generation(work: CallWork, strategy: Strategy, place: Place, calibration: Ca
     parts["host"] = host
     parts["communication"] += communication
     parts["bubble"] += bubble
-    return parts
+    return parts, read.bases
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +88,14 @@ class Engine:
     launch_floor: float
     """Least seconds of a layer in a decoding step."""
 
-    def step(self, sequences: float, context: float) -> Step:
+    def step(self, sequences: float, context: float, read: Readings) -> Step:
         """One token of each of `sequences`, at that mean context."""
         groups = max(1.0, min(self.pp, sequences))
         n, calibration = sequences / groups, self.calibration
+        whole = read.seconds("generate", n, context)
+        if whole is not None:
+            idle = (self.pp - groups) * (whole / self.pp + self.sent(n))
+            return Step(groups / self.pp * whole, groups * self.sent(n), 0.0, 0.0, idle)
         computing = self.layers * max(self.layer.seconds(n, self.layer.cached(n, context)), self.launch_floor)
         messages = self.layers * self.layer.messages(n) + self.sent(n)
         head = self.layer.on.product(n, self.head) + calibration.kernel_seconds
@@ -122,12 +129,20 @@ def _engine(work: CallWork, strategy: Strategy, place: Place, calibration: Calib
     )
 
 
-def _prefill(engine: Engine, work: CallWork, served: Slots) -> dict[str, float]:
+def _prefill(engine: Engine, work: CallWork, served: Slots, read: Readings) -> dict[str, float]:
     amount, calibration = work.amount, engine.calibration
     groups = min(engine.pp, served.sequences)
     tokens = served.sequences / groups * amount.prompt
     if calibration.shared_prompts:
         tokens /= min(work.workload.group_size, served.sequences)
+    whole = read.seconds("forward", tokens, amount.prompt)
+    if whole is not None:
+        stage, sent = whole / engine.pp, engine.sent(tokens)
+        return {
+            "prefill": served.waves * groups * stage,
+            "communication": served.waves * groups * sent,
+            "bubble": served.waves * (engine.pp - 1) * (stage + sent),
+        }
     floor = 0.0 if calibration.graph_train else calibration.layer_kernels * calibration.launch_seconds
     one = engine.layer.seconds(tokens, engine.layer.whole(tokens, amount.prompt_context)) if tokens else 0.0
     computing = engine.layers * max(one, floor)

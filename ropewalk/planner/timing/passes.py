@@ -13,12 +13,13 @@ all-reduce. Between stages each tp rank sends its share of the hidden states. A 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ropewalk.planner.calibration import Calibration
 from ropewalk.planner.held import adapter_parameters
 from ropewalk.planner.place import Place
 from ropewalk.planner.timing.layer import Layer, layer
+from ropewalk.planner.timing.readings import NOTHING, Grids, Readings
 from ropewalk.planner.timing.roofline import Product, Wire, numbers, wire
 from ropewalk.planner.timing.split import Split, split
 from ropewalk.planner.work import CallWork, Strategy
@@ -57,9 +58,14 @@ class Pipe:
     """Of one forward pass, on the last stage."""
 
 
-def forward(work: CallWork, strategy: Strategy, place: Place, calibration: Calibration) -> dict[str, float]:
-    """Seconds by part."""
-    pipe = _pipe(work, strategy, place, calibration)
+def forward(
+    work: CallWork, strategy: Strategy, place: Place, calibration: Calibration, grids: Grids = NOTHING
+) -> tuple[dict[str, float], set[str]]:
+    """Seconds by part, and what they rest on. A measured micro-batch holds head and messages."""
+    pipe, read = _pipe(work, strategy, place, calibration), Readings(grids)
+    whole = read.seconds("forward", pipe.micro.tokens, work.amount.length)
+    if whole is not None:
+        pipe = replace(pipe, computing=whole / strategy.pp, messages=0.0, head=0.0)
     count = pipe.micro.count
     parts = {
         "layers": count * pipe.computing,
@@ -70,14 +76,21 @@ def forward(work: CallWork, strategy: Strategy, place: Place, calibration: Calib
     if strategy.shard == "full" and strategy.dp > 1:
         gathering = _gather(work, strategy, place, calibration)
         parts["gathering"] = count * _visible(gathering, calibration.gather_overlap, pipe.computing)
-    return parts
+    return parts, read.bases
 
 
-def train(work: CallWork, strategy: Strategy, place: Place, calibration: Calibration) -> dict[str, float]:
-    """Seconds by part."""
-    pipe, rank = _pipe(work, strategy, place, calibration), work.lora_rank
+def train(
+    work: CallWork, strategy: Strategy, place: Place, calibration: Calibration, grids: Grids = NOTHING
+) -> tuple[dict[str, float], set[str]]:
+    """Seconds by part, and what the passes rest on. A measured micro-batch holds head and messages; a quarter of it is
+    shown as recomputation."""
+    pipe, rank, read = _pipe(work, strategy, place, calibration), work.lora_rank, Readings(grids)
     backward, head_passes = (2, 3) if rank is None else (1, 2)
     again = int(strategy.recompute)
+    whole = read.seconds("train", pipe.micro.tokens, work.amount.length)
+    if whole is not None:
+        passes = 1 + backward + again
+        pipe = replace(pipe, computing=whole / strategy.pp / passes, messages=0.0, head=0.0)
     count, steps = pipe.micro.count, work.amount.minibatches
     adapters = 0.0 if rank is None else _adapters(work, strategy, place, calibration) * (3 + again)
     computing = (1 + backward) * pipe.computing + adapters
@@ -93,7 +106,7 @@ def train(work: CallWork, strategy: Strategy, place: Place, calibration: Calibra
     hiding = backward * pipe.computing
     for name, seconds in _update(work, strategy, place, calibration, (count, hiding)).items():
         parts[name] = steps * seconds
-    return parts
+    return parts, read.bases
 
 
 def _update(
