@@ -13,6 +13,8 @@ class Link:
 
     bytes_per_second: float
     latency_seconds: float
+    inside: bool
+    """It does not leave the node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +31,13 @@ class Place:
     between_latency_seconds: float
     host_bytes_per_second: float
 
-    def link(self, block: int) -> Link:
-        """The slowest link inside the blocks of `block` consecutive ranks that the mesh is cut into."""
+    def link(self, block: int, adapters: int = 1) -> Link:
+        """The slowest link inside the blocks of `block` consecutive ranks that the mesh is cut into. Between nodes a
+        group may use the network of several of its ranks at once, up to the speed inside."""
         if self.gpus_per_node % block == 0:
-            return Link(self.inside_bytes_per_second, self.inside_latency_seconds)
-        return Link(self.between_bytes_per_second, self.between_latency_seconds)
+            return Link(self.inside_bytes_per_second, self.inside_latency_seconds, True)
+        together = min(adapters * self.between_bytes_per_second, self.inside_bytes_per_second)
+        return Link(max(together, self.between_bytes_per_second), self.between_latency_seconds, False)
 
 
 def place(cluster: Cluster, first: int, count: int) -> Place:

@@ -100,20 +100,20 @@ class Layer:
 
 
 def layer(work: CallWork, strategy: Strategy, place: Place, calibration: Calibration) -> Layer:
-    """The layer of a call's model under a strategy; `elementwise` passes split as the calibration says."""
-    split_passes = (
-        calibration.split_elementwise_train if work.kind == "train" else calibration.split_elementwise_forward
-    )
-    return _layer(work.shape, strategy.tp, strategy.ep, split_passes, place, work.workload.dtype, calibration)
+    """The layer of a call's model under a strategy."""
+    training = work.kind == "train"
+    return _layer(work.shape, strategy.tp, strategy.ep, training, place, work.workload.dtype, calibration)
 
 
 @lru_cache(maxsize=4096)
 def _layer(
-    shape: ModelShape, tp: int, ep: int, split_passes: bool, place: Place, dtype: str, calibration: Calibration
+    shape: ModelShape, tp: int, ep: int, training: bool, place: Place, dtype: str, calibration: Calibration
 ) -> Layer:
     on, e = device(place, dtype, calibration), shape.experts
     values = shape.heads * (shape.latent.value_dim if shape.latent else shape.head_dim)
-    passes = calibration.elementwise_passes * shape.width * on.number / on.memory
+    count = calibration.train_elementwise_passes if training else calibration.elementwise_passes
+    split_passes = calibration.split_elementwise_train if training else calibration.split_elementwise_forward
+    passes = count * shape.width * on.number / on.memory
     return Layer(
         on=on,
         width=shape.width,

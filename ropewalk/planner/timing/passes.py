@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from ropewalk.planner.calibration import Calibration
 from ropewalk.planner.held import adapter_parameters
-from ropewalk.planner.place import Place
+from ropewalk.planner.place import Link, Place
 from ropewalk.planner.timing.layer import Layer, layer
 from ropewalk.planner.timing.readings import NOTHING, Grids, Readings
 from ropewalk.planner.timing.roofline import Product, Wire, numbers, wire
@@ -135,7 +135,7 @@ def _update(
 
 def _reduction(held: Split, work: CallWork, strategy: Strategy, place: Place, calibration: Calibration) -> float:
     """Summing gradients over the ranks that hold the same parameters."""
-    number, link = numbers(work.workload.dtype).gradients, place.link(strategy.tp * strategy.dp)
+    number, link = numbers(work.workload.dtype).gradients, _between_replicas(strategy, place, calibration)
     time = wire(link, held.dense_copies, calibration).all_reduce(number * held.dense)
     if held.experts:
         time += wire(link, held.expert_copies, calibration).all_reduce(number * held.experts)
@@ -145,13 +145,18 @@ def _reduction(held: Split, work: CallWork, strategy: Strategy, place: Place, ca
 def _gather(work: CallWork, strategy: Strategy, place: Place, calibration: Calibration) -> float:
     """Gathering the parameters of one stage once, layer by layer."""
     held, number = split(work.shape, strategy), numbers(work.workload.dtype).weights
-    link = place.link(strategy.tp * strategy.dp)
+    link = _between_replicas(strategy, place, calibration)
     time = 0.0
     for copies, parameters in ((held.dense_copies, held.dense), (held.expert_copies, held.experts)):
         if parameters and copies > 1:
             over = wire(link, copies, calibration)
             time += over.all_gather(number * parameters) + (held.layers - 1) * over.collective
     return time
+
+
+def _between_replicas(strategy: Strategy, place: Place, calibration: Calibration) -> Link:
+    adapters = max(1, place.gpus_per_node // strategy.tp) if calibration.pooled_adapters else 1
+    return place.link(strategy.tp * strategy.dp, adapters)
 
 
 def _visible(seconds: float, overlap: float, behind: float) -> float:

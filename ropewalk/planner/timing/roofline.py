@@ -73,7 +73,7 @@ def device(place: Place, dtype: str, calibration: Calibration) -> Device:
     peak = gpu.peak(dtype)
     return Device(
         peak=peak,
-        product_flops=peak * calibration.matmul_peak,
+        product_flops=peak * calibration.peak_share(gpu.name),
         attention_flops=peak * calibration.attention_peak,
         memory=gpu.memory_bytes_per_second * calibration.memory_share,
         cache=gpu.memory_bytes_per_second * calibration.cache_share,
@@ -111,7 +111,7 @@ def wire(link: Link, ranks: int, calibration: Calibration) -> Wire:
         ranks=ranks,
         latency=link.latency_seconds,
         collective=link.latency_seconds + calibration.hop_seconds * (ranks - 1),
-        bandwidth=link.bytes_per_second * calibration.link_share,
+        bandwidth=link.bytes_per_second * (calibration.inside_share if link.inside else calibration.between_share),
     )
 
 
