@@ -24,6 +24,7 @@ app.command("recipes")(looking.recipes)
 app.command("export")(files.export)
 app.command("chat")(chat.chat)
 app.command("cost")(cost.cost)
+app.command("advise")(cost.advise)
 
 # typer's own errors (unknown command or option, missing argument); their base class has moved between its versions.
 _USAGE: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")

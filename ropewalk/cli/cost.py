@@ -1,4 +1,4 @@
-"""Commands that tell the price: `cost`."""
+"""Commands that look ahead: `cost`, `advise`."""
 
 import json
 from collections.abc import Sequence
@@ -80,7 +80,58 @@ def _cost(options: Cost) -> None:
     say(*price_lines(title, priced, prices, given))
 
 
+@dataclass(frozen=True)
+class Advise:
+    """Options of `advise`."""
+
+    model: Annotated[str, typer.Option(metavar="SIZE", help="A size such as 7b, or a folder with a config.json.")] = ""
+    cluster: Annotated[str, typer.Option(metavar="CLUSTER", help="Such as 64xh100, this-machine, or a file.")] = ""
+    verifiable: Annotated[bool, typer.Option("--verifiable", help="A program can check the answers.")] = False
+    long_episodes: Annotated[
+        bool, typer.Option("--long-episodes", help="Many turns, or thousands of tokens, before the reward.")
+    ] = False
+    pairs: Annotated[str, typer.Option(metavar="N", help="Preference pairs at hand: 10M.")] = ""
+    days: Annotated[float | None, typer.Option(help="Within which all should be done.")] = None
+    prompts: Annotated[str, typer.Option(metavar="N", help="Prompts to learn from, once each.")] = "100k"
+    row_tokens: Annotated[str, typer.Option(metavar="N", help="Tokens of prompt and answer together.")] = "1024"
+    prompt_tokens: Annotated[str, typer.Option(metavar="N", help="Of these, the prompt's.")] = "128"
+    mfu: Annotated[str, typer.Option(metavar="LOW-HIGH", help="Share of the peak that training reaches.")] = "0.30-0.45"
+    as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False
+
+
+def _advise(options: Advise) -> None:
+    """Which method, placement and recipe, why, and what fails first.
+
+    Example: ropewalk advise --model 70b --cluster 64xh100 --pairs 10M --days 14
+    """
+    from ropewalk.cli.advised import advice_json, advice_lines
+    from ropewalk.plan.sizes import shape_of
+    from ropewalk.planner.advise import Question, advise
+    from ropewalk.planner.hardware import cluster
+
+    if not options.model or not options.cluster:
+        raise InputError("an advice needs a model and GPUs: ropewalk advise --model 7b --cluster 8xa100 --verifiable")
+    question = Question(
+        cluster=cluster(options.cluster),
+        model=shape_of(options.model),
+        verifiable=options.verifiable,
+        long_episodes=options.long_episodes,
+        pairs=number(options.pairs, "--pairs") if options.pairs else 0.0,
+        days=options.days,
+        prompts=number(options.prompts, "--prompts"),
+        row_tokens=int(number(options.row_tokens, "--row-tokens")),
+        prompt_tokens=int(number(options.prompt_tokens, "--prompt-tokens")),
+        assumptions=Assumptions(mfu=percentages(options.mfu, "--mfu")),
+    )
+    found = advise(question)
+    if options.as_json:
+        _say_json(advice_json(question, found))
+    else:
+        say(f"{options.model} on {options.cluster}", "", *advice_lines(question, found))
+
+
 cost = gathered(Cost, _cost)
+advise = gathered(Advise, _advise)
 
 
 def percentages(text: str, option: str) -> Figure:

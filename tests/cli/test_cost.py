@@ -103,3 +103,33 @@ def test_a_price_needs_a_kind_and_a_known_model(ropewalk: Command) -> None:
     failed(ropewalk("cost"), 2, "a kind of job and a model")
     failed(ropewalk("cost", "grop", "--model", "7b", "--tokens", "1B"), 2, "'grpo'")
     failed(ropewalk("cost", "sft", "--model", "69b", "--tokens", "1B"), 2, "'70b'")
+
+
+def test_advice_names_methods_recipes_placements_and_what_fails_first(ropewalk: Command) -> None:
+    told = ropewalk("advise", "--model", "70b", "--cluster", "64xh100", "--pairs", "10M", "--days", 14)
+    assert told.code == 0
+    for word in ("do reward-model", "do grpo", "not dpo", "not ppo", "ZeRO-1", "fails first", "all stages in time"):
+        assert word in told.out, word
+    found = json.loads(ropewalk("advise", "--model", "7b", "--cluster", "8xa100", "--verifiable", "--json").out)
+    assert [choice["method"] for choice in found["methods"]] == ["grpo+rule-reward"]
+    assert found["enough"] and found["stages"][0]["placement"]["generate"]["dp"] >= 1
+
+
+def test_advice_on_too_few_gpus_says_what_is_lacking(ropewalk: Command) -> None:
+    told = ropewalk("advise", "--model", "70b", "--cluster", "8xa100", "--pairs", "10M")
+    assert told.code == 0
+    assert "does not fit 8 GPUs" in told.out and "of 8 GPUs" in told.out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--model", "7b"], "a model and GPUs"),
+        (["--model", "7b", "--cluster", "0xa100"], "no GPU"),
+        (["--model", "7b", "--cluster", "8xa10"], "did you mean 'a100'"),
+        (["--model", "7b", "--cluster", "8xa100", "--pairs", "many"], "--pairs is a number"),
+        (["--model", "7b", "--cluster", "8xa100", "--days", "0"], "the number of days"),
+    ],
+)
+def test_what_cannot_be_advised_on_is_one_sentence(ropewalk: Command, words: list[str], said: str) -> None:
+    failed(ropewalk("advise", *words), 2, said)
