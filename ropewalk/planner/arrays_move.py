@@ -17,8 +17,11 @@ BLOCK = 2**18
 """Pairs × ranks worked on together."""
 
 
-def figures(sources: Ints, targets: Ints, rows: Ints, nodes: Ints, grids: Ints, out: Floats) -> None:
+def figures(sources: Ints, targets: Ints, pairs: Ints, rows: Ints, nodes: Ints, out: Floats) -> None:
     """As `kernels_move.figures`."""
+    sources, targets = sources[pairs[:, 0]], targets[pairs[:, 1]]
+    grids = np.lcm(sources[:, PARTS], targets[:, PARTS])
+    sources[:, WIDTH], targets[:, WIDTH] = grids // sources[:, PARTS], grids // targets[:, PARTS]
     ranks = targets[:, STOP] - targets[:, FIRST]
     order = np.argsort(ranks, kind="stable")
     while len(order):

@@ -64,9 +64,6 @@ class Geometries:
     def __len__(self) -> int:
         return len(self.first)
 
-    def __getitem__(self, chosen: Ints) -> "Geometries":
-        return Geometries(self.first[chosen], self.dp[chosen], self.tp[chosen], self.pp[chosen], self.full[chosen])
-
 
 def move_table(
     weights: LayerBytes, sources: Geometries, targets: Geometries, cluster: Cluster, *, link_use: float = 1.0
@@ -87,7 +84,7 @@ def move_table(
     used = example >= 0
     s, t = np.divmod(example[used], len(targets))
     seconds = np.zeros(alike.numbers)
-    seconds[used] = _price(weights, sources[s], targets[t], cluster, nodes, link_use)
+    seconds[used] = _price(weights, sources, targets, np.stack((s, t), axis=1), cluster, link_use)
     table = np.empty((len(sources), len(targets)))
     for rows in alike.blocks():
         np.take(seconds, alike.of(rows), out=table[rows])
@@ -121,27 +118,28 @@ def node_runs(cluster: Cluster) -> Ints:
     return np.array(rows, np.int64)
 
 
-def move_figures(weights: LayerBytes, sources: Geometries, targets: Geometries, nodes: Ints) -> Floats:
-    """For equally many sources and targets, pair by pair: most bytes received, most bytes sent, whether nodes are
-    crossed (1.0 or 0.0)."""
-    grids = np.lcm(_parts(sources), _parts(targets))
+def move_figures(
+    weights: LayerBytes, sources: Geometries, targets: Geometries, pairs: Ints, cluster: Cluster
+) -> Floats:
+    """For each (source, target) of `pairs`: most bytes received, most bytes sent, whether nodes are crossed (1.0)."""
     rows = np.array([weights.layers, weights.first_bytes, weights.layer_bytes, weights.last_bytes], np.int64)
-    out = np.zeros((len(sources), 3))
+    out = np.zeros((len(pairs), 3))
     count = kernels_move.figures if COMPILED else arrays_move.figures
-    if len(out):
-        count(_meshes(sources, grids), _meshes(targets, grids), rows, nodes, grids, out)
+    if len(pairs):
+        count(_meshes(sources), _meshes(targets), pairs, rows, node_runs(cluster), out)
     return out
 
 
 def _price(
-    weights: LayerBytes, sources: Geometries, targets: Geometries, cluster: Cluster, nodes: Ints, link_use: float
+    weights: LayerBytes, sources: Geometries, targets: Geometries, pairs: Ints, cluster: Cluster, link_use: float
 ) -> Floats:
-    figures = move_figures(weights, sources, targets, nodes)
-    rate, latency = _inside(cluster, sources)
-    other_rate, other_latency = _inside(cluster, targets)
+    figures = move_figures(weights, sources, targets, pairs, cluster)
+    source_rate, source_latency = _inside(cluster, sources)
+    target_rate, target_latency = _inside(cluster, targets)
+    s, t = pairs.T
     crosses = figures[:, CROSSES] > 0
-    rate = np.where(crosses, cluster.between_bytes_per_second, np.minimum(rate, other_rate))
-    latency = np.where(crosses, cluster.between_latency_seconds, np.maximum(latency, other_latency))
+    rate = np.where(crosses, cluster.between_bytes_per_second, np.minimum(source_rate[s], target_rate[t]))
+    latency = np.where(crosses, cluster.between_latency_seconds, np.maximum(source_latency[s], target_latency[t]))
     most = np.maximum(figures[:, RECEIVED], figures[:, SENT])
     return np.where(most > 0, most / (rate * link_use) + weights.layers * latency, 0.0)
 
@@ -158,14 +156,11 @@ def _inside(cluster: Cluster, meshes: Geometries) -> tuple[Floats, Floats]:
     return rate, latency
 
 
-def _parts(meshes: Geometries) -> Ints:
-    return np.where(meshes.full, meshes.tp * meshes.dp, meshes.tp)
-
-
-def _meshes(meshes: Geometries, grids: Ints) -> Ints:
-    parts = _parts(meshes)
+def _meshes(meshes: Geometries) -> Ints:
+    """The rows that `kernels_move` describes; the width is filled in by pair."""
+    parts = np.where(meshes.full, meshes.tp * meshes.dp, meshes.tp)
     stop, stage = meshes.first + meshes.gpus, meshes.dp * meshes.tp
-    columns = (meshes.first, stop, meshes.tp, stage, meshes.pp, meshes.full.astype(np.int64), parts, grids // parts)
+    columns = (meshes.first, stop, meshes.tp, stage, meshes.pp, meshes.full.astype(np.int64), parts, parts)
     return np.ascontiguousarray(np.stack(columns, axis=1))
 
 
