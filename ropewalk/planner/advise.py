@@ -10,18 +10,19 @@ from math import ceil
 from typing import Literal, TypeAlias
 
 from ropewalk.plan.cluster import Cluster
-from ropewalk.plan.graph import CallGraph
 from ropewalk.plan.shape import ModelShape
 from ropewalk.plan.workload import Lengths, Workload
 from ropewalk.planner.calibration import CALIBRATIONS, REFERENCE, Calibration
 from ropewalk.planner.colocate import Colocated, Rung, colocate, fewest_gpus, ladder
 from ropewalk.planner.decoding import replica
+from ropewalk.planner.describe import Case
 from ropewalk.planner.figure import Figure, positive
 from ropewalk.planner.flops import relative_cost
 from ropewalk.planner.graphs import assign_shapes, method_graph, split_name
 from ropewalk.planner.jobs import Amount, job, trunk
 from ropewalk.planner.place import place
 from ropewalk.planner.price import DAY_HOURS, Assumptions, Price, price
+from ropewalk.planner.space import default_space
 from ropewalk.planner.work import CallWork, works
 from ropewalk.records.errors import InputError
 
@@ -177,24 +178,30 @@ def _credit(question: Question, reward: str, constants: Calibration) -> tuple[Ch
     return Choice(group, why), Choice(critic, f"it does not fit ({costs})")
 
 
-def batch_works(question: Question, method: str) -> tuple[CallWork, ...]:
-    """The calls of one iteration of a stage, as the planner takes them."""
-    graph = method_graph(method)
-    size = _group_size(method)
-    answer = question.row_tokens - question.prompt_tokens
+def case_of(question: Question, method: str, constants: Calibration) -> Case:
+    """One iteration of a stage, as the planner's search takes it."""
+    graph, size = method_graph(method), _group_size(method)
+    shapes = assign_shapes(graph, {trunk(method): question.model})
     workload = Workload(
         prompts=max(1, BATCH_ROWS // size),
         group_size=size,
         prompt_tokens=Lengths.fixed(question.prompt_tokens),
-        generated_tokens=Lengths.fixed(answer),
+        generated_tokens=Lengths.fixed(question.row_tokens - question.prompt_tokens),
     )
-    return works(graph, _shapes(question, method, graph), workload)
+    space = default_space(question.cluster, shapes)
+    return Case(method, method, graph, shapes, question.cluster, workload, constants.name, space)
+
+
+def batch_works(question: Question, method: str, constants: Calibration) -> tuple[CallWork, ...]:
+    """The calls of one iteration of a stage."""
+    case = case_of(question, method, constants)
+    return works(case.graph, case.shapes, case.workload)
 
 
 def _stage(question: Question, method: str, constants: Calibration) -> Stage:
     cluster = question.cluster
     where = place(cluster, 0, cluster.gpus)
-    calls = batch_works(question, method)
+    calls = batch_works(question, method, constants)
     cost = _price(question, method)
     trained = [call for call in calls if call.kind == "train"]
     return Stage(
@@ -293,11 +300,7 @@ def _pairs_alone(question: Question) -> Choice:
 
 def _fits(question: Question, method: str, constants: Calibration) -> bool:
     where = place(question.cluster, 0, question.cluster.gpus)
-    return colocate(batch_works(question, method), where, constants) is not None
-
-
-def _shapes(question: Question, method: str, graph: CallGraph) -> dict[str, ModelShape]:
-    return assign_shapes(graph, {trunk(method): question.model})
+    return colocate(batch_works(question, method, constants), where, constants) is not None
 
 
 def _group_size(method: str) -> int:

@@ -163,7 +163,7 @@ def _zero1(_: Material) -> Finding:
 
 
 def _ppo_over_sft(_: Material) -> Finding:
-    values = tuple(Value(f"{e} epochs", _k("ppo", update_epochs=e) / _k("sft"), "x") for e in (1, 2, 3, 4))
+    values = tuple(Value(f"e = {e}", _k("ppo", update_epochs=e) / _k("sft"), "x") for e in (1, 2, 3, 4))
     because = "(8 + 12 e)/6 FLOPs for e passes over the batch; in time it may be more, as decoding waits for memory"
     return Finding("PPO over SFT", "PPO costs 5 to 10 times SFT", (5, 10), values, because)
 
@@ -223,7 +223,7 @@ def _llama(_: Material) -> Finding:
         "large pretraining runs reach 40 to 50 % MFU",
         (40, 50),
         values,
-        "published hours hold restarts and evaluation too, and a faster chip is harder to feed",
+        "hours as published may hold restarts and evaluation, and a faster chip is harder to feed",
     )
 
 
