@@ -165,7 +165,7 @@ def _credit(question: Question, reward: str, constants: Calibration) -> tuple[Ch
     """A critic or a group: the one taken, and the other."""
     critic, group = f"ppo{reward}", f"grpo{reward}"
     passes, states = f"{_cost(critic)} against {_cost(group)}", f"{_states(critic)} against {_states(group)}"
-    costs = f"{passes} training passes a token, {states} bytes of states a parameter"
+    costs = f"{passes} training passes a token, {states} bytes of states a parameter, estimated"
     if not question.long_episodes:
         why = "the group of a prompt's answers is the baseline, so there is no critic to train or to hold"
         return Choice(group, why), Choice(critic, f"a critic earns its cost where rewards come late ({costs})")
@@ -292,7 +292,7 @@ def _a_learned_reward() -> Choice:
 def _pairs_alone(question: Question) -> Choice:
     cost = _price(question, "dpo").gpu_hours
     because = (
-        f"{cost.low:,.0f} to {cost.high:,.0f} GPU-hours for one pass over the same pairs and no rollout, but the "
+        f"{cost.low:,.0f} to {cost.high:,.0f} GPU-hours (estimated) for one pass over the same pairs, no rollout; but the "
         "policy never sees its own answers, and no recipe is built in"
     )
     return Choice("dpo", because)
