@@ -292,8 +292,8 @@ def _a_learned_reward() -> Choice:
 def _pairs_alone(question: Question) -> Choice:
     cost = _price(question, "dpo").gpu_hours
     because = (
-        f"{cost.low:,.0f} to {cost.high:,.0f} GPU-hours (estimated) for one pass over the same pairs, no rollout; but the "
-        "policy never sees its own answers, and no recipe is built in"
+        f"{cost.low:,.0f} to {cost.high:,.0f} GPU-hours (estimated) for one pass over the same pairs, no rollout; but "
+        "the policy never sees its own answers, and no recipe is built in"
     )
     return Choice("dpo", because)
 
