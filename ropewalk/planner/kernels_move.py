@@ -155,6 +155,13 @@ def _node(
     there per holder there, whether any rank goes without. `kept` gains, by box of the source, what its holders need
     not be sent."""
     start, stop = node
+    first, last = _stages(source, start, stop)
+    other, end = _stages(target, start, stop)
+    if first == last or cuts[0, first] >= cuts[1, end] or cuts[0, last] <= cuts[1, other]:
+        most = 0
+        for stage in range(other, end):
+            most = max(most, cuts[1, stage + 1] - cuts[1, stage])
+        return most * target[WIDTH], 0.0, most > 0
     have, want = room
     first, ranks = _boxes(source, cuts[0], start, stop, have)
     receiver, receivers = _boxes(target, cuts[1], start, stop, want)
@@ -182,6 +189,15 @@ def _node(
         front = have[j, FRONT]
         crowded = max(crowded, have[front, ASKED] / have[front, HOLDERS])
     return most, crowded, crosses
+
+
+@njit
+def _stages(mesh: Ints, start: int, stop: int) -> tuple[int, int]:
+    """First and stop stage of a mesh on a node."""
+    start, stop = max(start, mesh[FIRST]), min(stop, mesh[STOP])
+    if start >= stop:
+        return 0, 0
+    return (start - mesh[FIRST]) // mesh[STAGE], (stop - 1 - mesh[FIRST]) // mesh[STAGE] + 1
 
 
 @njit
