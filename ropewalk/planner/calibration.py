@@ -104,11 +104,13 @@ class Calibration:
         if constants != set(self.sources):
             raise InputError(f"calibration {self.name!r} needs a source for each of {sorted(constants)}")
         for name in sorted(constants):
-            value = min(self.device_peaks.values(), default=1.0) if name == "device_peaks" else getattr(self, name)
-            if not value >= 0 or (name.endswith(("_peak", "_share")) and not 0 < value <= 1):
-                raise InputError(
-                    f"calibration {self.name!r} has {name} = {value!r}: give a share of at most 1, or >= 0"
-                )
+            value = getattr(self, name)
+            for one in value.values() if isinstance(value, Mapping) else (value,):
+                if not one >= 0 or (name.endswith(("_peak", "_peaks", "_share")) and not 0 < one <= 1):
+                    raise InputError(
+                        f"calibration {self.name!r} has {name} = {one!r}: give a share above 0 and up to 1, or a number "
+                        "of at least 0 for what is no share"
+                    )
 
     def peak_share(self, device: str) -> float:
         """Of large matrix products on a device, by its name."""

@@ -53,7 +53,7 @@ def generation(
     work: CallWork, strategy: Strategy, place: Place, calibration: Calibration, grids: Grids = NOTHING
 ) -> tuple[dict[str, float], set[str]]:
     """Seconds by part, and what they rest on. A measured step holds sampler and host, a measured prefill messages."""
-    engine = _engine(work, strategy, place, calibration)
+    engine = engine_of(work, strategy, place, calibration)
     served, read = slots(work, strategy), Readings(grids)
     parts = _prefill(engine, work, served, read)
     decode = communication = sampler = host = bubble = 0.0
@@ -114,7 +114,8 @@ class Engine:
         return self.send.send(self.layer.on.number * tokens * self.layer.width)
 
 
-def _engine(work: CallWork, strategy: Strategy, place: Place, calibration: Calibration) -> Engine:
+def engine_of(work: CallWork, strategy: Strategy, place: Place, calibration: Calibration) -> Engine:
+    """One replica of a call."""
     shape = work.shape
     floor = 0.0 if calibration.graph_decode else calibration.layer_kernels * calibration.launch_seconds
     return Engine(

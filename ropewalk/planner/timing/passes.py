@@ -136,10 +136,7 @@ def _update(
 def _reduction(held: Split, work: CallWork, strategy: Strategy, place: Place, calibration: Calibration) -> float:
     """Summing gradients over the ranks that hold the same parameters."""
     number, link = numbers(work.workload.dtype).gradients, _between_replicas(strategy, place, calibration)
-    time = wire(link, held.dense_copies, calibration).all_reduce(number * held.dense)
-    if held.experts:
-        time += wire(link, held.expert_copies, calibration).all_reduce(number * held.experts)
-    return time
+    return sum(wire(link, copies, calibration).all_reduce(number * count) for copies, count in held.copies)
 
 
 def _gather(work: CallWork, strategy: Strategy, place: Place, calibration: Calibration) -> float:
@@ -147,8 +144,8 @@ def _gather(work: CallWork, strategy: Strategy, place: Place, calibration: Calib
     held, number = split(work.shape, strategy), numbers(work.workload.dtype).weights
     link = _between_replicas(strategy, place, calibration)
     time = 0.0
-    for copies, parameters in ((held.dense_copies, held.dense), (held.expert_copies, held.experts)):
-        if parameters and copies > 1:
+    for copies, parameters in held.copies:
+        if copies > 1:
             over = wire(link, copies, calibration)
             time += over.all_gather(number * parameters) + (held.layers - 1) * over.collective
     return time

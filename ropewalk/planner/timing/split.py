@@ -31,6 +31,13 @@ class Split:
         return self.dense + self.experts
 
     @property
+    def copies(self) -> tuple[tuple[int, float], ...]:
+        """(ranks that hold the same, parameters of theirs): one pair where experts lie as all else does."""
+        if not self.experts or self.dense_copies == self.expert_copies:
+            return ((self.dense_copies, self.parameters),)
+        return ((self.dense_copies, self.dense), (self.expert_copies, self.experts))
+
+    @property
     def shared(self) -> float:
         """Parameters on one rank when the ranks that hold the same share them."""
         return self.dense / self.dense_copies + self.experts / self.expert_copies
