@@ -63,6 +63,10 @@ class Calibration:
 
     hop_seconds: float
     """Added to a collective's latency by every rank beyond the first."""
+    between_hop_seconds: float
+    """The same over several nodes."""
+    ramp_bytes: float
+    """Of a collective's message, the first so many take twice their time: links fill up slowly."""
     inside_share: float
     """Share of the links' bandwidth inside a node that messages reach."""
     between_share: float
@@ -108,8 +112,8 @@ class Calibration:
             for one in value.values() if isinstance(value, Mapping) else (value,):
                 if not one >= 0 or (name.endswith(("_peak", "_peaks", "_share")) and not 0 < one <= 1):
                     raise InputError(
-                        f"calibration {self.name!r} has {name} = {one!r}: give a share above 0 and up to 1, or a number "
-                        "of at least 0 for what is no share"
+                        f"calibration {self.name!r} has {name} = {one!r}: give a share above 0 and up to 1, or a "
+                        "number of at least 0 for what is no share"
                     )
 
     def peak_share(self, device: str) -> float:
@@ -146,6 +150,8 @@ REFERENCE = Calibration(
     graph_decode=True,
     graph_train=True,
     hop_seconds=2.5e-6,
+    between_hop_seconds=2.5e-6,
+    ramp_bytes=0,
     inside_share=1.0,
     between_share=1.0,
     pooled_adapters=False,
@@ -166,15 +172,15 @@ REFERENCE = Calibration(
             (
                 "matmul_peak", "rows_half", "width_half", "attention_peak", "memory_share", "cache_share",
                 "elementwise_passes", "train_elementwise_passes", "kernel_seconds", "layer_kernels",
-                "launch_seconds", "hop_seconds", "sampler_passes", "sampler_seconds", "step_host_seconds",
-                "minibatch_seconds", "usable_share",
+                "launch_seconds", "hop_seconds", "between_hop_seconds", "sampler_passes", "sampler_seconds",
+                "step_host_seconds", "minibatch_seconds", "usable_share",
             ),
             _FROZEN,
         ),
         **dict.fromkeys(
             (
                 "split_elementwise_train", "split_elementwise_forward", "graph_decode", "graph_train", "inside_share",
-                "between_share", "pooled_adapters", "device_peaks",
+                "between_share", "pooled_adapters", "device_peaks", "ramp_bytes",
                 "gradient_overlap", "gather_overlap", "shared_prompts", "workspace_bytes", "chunk_logits",
                 "train_chunk_logits",
             ),
@@ -203,13 +209,14 @@ _KERNELS = Source("assumed", "a dependent kernel in a captured graph starts abou
 _LAUNCH = Source("assumed", "launching a kernel takes the host 4 to 10 microseconds through a framework")
 _HOPS = Source(
     "published",
-    "all-reduces of 32 to 64 kB take 18 microseconds among 8 H200 (ml-engineering, network/benchmarks) and about 6 "
-    "among 2 H100 in captured graphs (NCCL issue 1259)",
+    "all-reduces of 32 to 64 kB take 18 microseconds among 8 H200 and 98 among 4 nodes of 8 B200 (ml-engineering, "
+    "network/benchmarks), and about 6 among 2 H100 in captured graphs (NCCL issue 1259)",
 )
 _LINKS = Source(
     "published",
     "bus bandwidth of an all-reduce: about 200 of 300 GB/s among 8 A100 (nccl-tests issue 149); among 8 H200 145 of "
-    "450 at 4 MB, 369 at 64 MB, 482 at 16 GB; 377 of 400 among 4 nodes of 8 B200 (ml-engineering, network/benchmarks)",
+    "450 at 4 MB, 369 at 64 MB, 482 at 16 GB; 377 of 400 among 4 nodes of 8 B200 (ml-engineering, network/benchmarks); "
+    "0.85 lies between A100 and H200",
 )
 _POOLED = Source(
     "published", "the same 4 nodes: rings enter and leave a node by all of its adapters; 13B on 16 to 128 A100 as on 8"
@@ -241,8 +248,10 @@ DEFAULT = Calibration(
     graph_decode=True,
     graph_train=False,
     hop_seconds=1.2e-6,
-    inside_share=0.8,
-    between_share=0.85,
+    between_hop_seconds=2.5e-6,
+    ramp_bytes=2**23,
+    inside_share=0.85,
+    between_share=0.94,
     pooled_adapters=True,
     gradient_overlap=0.5,
     gather_overlap=0.5,
@@ -274,6 +283,8 @@ DEFAULT = Calibration(
         "graph_decode": _ENGINE,
         "graph_train": _ENGINE,
         "hop_seconds": _HOPS,
+        "between_hop_seconds": _HOPS,
+        "ramp_bytes": _LINKS,
         "inside_share": _LINKS,
         "between_share": _LINKS,
         "pooled_adapters": _POOLED,

@@ -5,9 +5,9 @@
     attention        = 4 n (S/2) q / (attention share F)    over whole sequences: n tokens, S = E[length²]/E[length]
                      = b C KV / (cache share BW)            decoding: b sequences, C tokens of context, KV bytes of one
     layer            = Σ products + attention + passes n h w / (share BW) + kernels x kernel floor
-    all-reduce(x, t) = latency + hop (t - 1) + 2 (t - 1)/t x / bandwidth
-    all-gather(x, t) = latency + hop (t - 1) + (t - 1)/t x / bandwidth          x bytes when gathered
-    all-to-all(x, t) = the same                                                 x bytes that each rank has to send
+    all-reduce(x, t) = latency + hop (t - 1) + 2 (t - 1)/t x' / (share bandwidth)   x' = x + min(x, ramp)
+    all-gather(x, t) = latency + hop (t - 1) + (t - 1)/t x' / (share bandwidth)     x bytes when gathered
+    all-to-all(x, t) = the same                                                     x bytes that each rank sends
 
 Widths are those of one tp rank. F is the peak FLOP/s of the dtype, BW the memory bandwidth.
 """
@@ -93,12 +93,17 @@ class Wire:
     collective: float
     """Latency of a collective over all ranks: that of a message and the hops beyond."""
     bandwidth: float
+    ramp: float
+    """Bytes that a collective takes twice as long for."""
 
     def all_reduce(self, size: float) -> float:
-        return self.collective + 2 * (self.ranks - 1) / self.ranks * size / self.bandwidth if self.ranks > 1 else 0.0
+        return 2 * self.all_gather(size) - self.collective
 
     def all_gather(self, size: float) -> float:
-        return self.collective + (self.ranks - 1) / self.ranks * size / self.bandwidth if self.ranks > 1 else 0.0
+        if self.ranks == 1:
+            return 0.0
+        filled = size + (size if size < self.ramp else self.ramp)
+        return self.collective + (self.ranks - 1) / self.ranks * filled / self.bandwidth
 
     def send(self, size: float) -> float:
         """From one rank to the next."""
@@ -107,11 +112,14 @@ class Wire:
 
 def wire(link: Link, ranks: int, calibration: Calibration) -> Wire:
     """A link seen by a group of ranks."""
+    hop = calibration.hop_seconds if link.inside else calibration.between_hop_seconds
+    share = calibration.inside_share if link.inside else calibration.between_share
     return Wire(
         ranks=ranks,
         latency=link.latency_seconds,
-        collective=link.latency_seconds + calibration.hop_seconds * (ranks - 1),
-        bandwidth=link.bytes_per_second * (calibration.inside_share if link.inside else calibration.between_share),
+        collective=link.latency_seconds + hop * (ranks - 1) if ranks > 1 else 0.0,
+        bandwidth=link.bytes_per_second * share,
+        ramp=calibration.ramp_bytes,
     )
 
 
