@@ -41,13 +41,11 @@ class LayerBytes:
 
     @staticmethod
     def of(shape: ModelShape, number_bytes: int = 2) -> "LayerBytes":
-        """All parameters of a shape, experts at rest included, at `number_bytes` each."""
-        layers = shape.layers * shape.layer_parameters
-        last = min(shape.head_parameters + shape.width * (1 + shape.traits.norm_bias), shape.parameters - layers)
-        first = shape.parameters - layers - last
-        return LayerBytes(
-            shape.layers, shape.layer_parameters * number_bytes, first * number_bytes, last * number_bytes
-        )
+        """All parameters of a shape, idle experts included. Layers of unequal size count as their mean."""
+        layer = shape.body_parameters // shape.layers
+        last = shape.head_parameters + shape.width * (1 + shape.traits.norm_bias)
+        first = shape.parameters - shape.layers * layer - last
+        return LayerBytes(shape.layers, layer * number_bytes, first * number_bytes, last * number_bytes)
 
     @property
     def rows(self) -> int:

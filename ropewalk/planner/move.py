@@ -21,6 +21,17 @@ from ropewalk.planner.jit import COMPILED
 from ropewalk.planner.kernels_move import CROSSES, RECEIVED, SENT, Floats, Ints
 from ropewalk.records.errors import InputError
 
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What a transfer gets of the bandwidth of links inside and between nodes."""
+
+    inside: float = 1.0
+    between: float = 1.0
+
+
+FULL = Shares()
+
 BLOCK = 2**18
 """Pairs whose numbers are worked out together."""
 
@@ -66,10 +77,9 @@ class Geometries:
 
 
 def move_table(
-    weights: LayerBytes, sources: Geometries, targets: Geometries, cluster: Cluster, *, link_use: float = 1.0
+    weights: LayerBytes, sources: Geometries, targets: Geometries, cluster: Cluster, *, shares: Shares = FULL
 ) -> Floats:
-    """Seconds of moving the model from source s to target t, as [s, t]. `link_use` is the share of a link's bandwidth
-    that a transfer gets."""
+    """Seconds of moving the model from source s to target t, as [s, t]."""
     for meshes in (sources, targets):
         if len(meshes) and (meshes.first.min() < 0 or (meshes.first + meshes.gpus).max() > cluster.gpus):
             raise InputError(f"a mesh reaches beyond cluster {cluster.name!r} of {cluster.gpus} GPUs")
@@ -84,7 +94,7 @@ def move_table(
     used = example >= 0
     s, t = np.divmod(example[used], len(targets))
     seconds = np.zeros(alike.numbers)
-    seconds[used] = _price(weights, sources, targets, np.stack((s, t), axis=1), cluster, link_use)
+    seconds[used] = _price(weights, sources, targets, np.stack((s, t), axis=1), cluster, shares)
     table = np.empty((len(sources), len(targets)))
     for rows in alike.blocks():
         np.take(seconds, alike.of(rows), out=table[rows])
@@ -92,19 +102,19 @@ def move_table(
 
 
 def route_seconds(
-    weights: LayerBytes, route: Route, cluster: Cluster, ranks: Iterable[int], *, link_use: float = 1.0
+    weights: LayerBytes, route: Route, cluster: Cluster, ranks: Iterable[int], *, shares: Shares = FULL
 ) -> float:
     """The same price from the route itself; `ranks` are those of both layouts, whose links set the pace."""
     if not route.moves:
         return 0.0
     bytes_ = max(max(route.received_bytes.values()), route.even_sent_bytes)
     if route.crosses_nodes(cluster.node_of):
-        rate, latency = cluster.between_bytes_per_second, cluster.between_latency_seconds
+        rate, latency = cluster.between_bytes_per_second * shares.between, cluster.between_latency_seconds
     else:
         groups = [cluster.group_of(rank) for rank in ranks]
-        rate = min(group.inside_bytes_per_second for group in groups)
+        rate = min(group.inside_bytes_per_second for group in groups) * shares.inside
         latency = max(group.inside_latency_seconds for group in groups)
-    return bytes_ / (rate * link_use) + weights.layers * latency
+    return bytes_ / rate + weights.layers * latency
 
 
 def node_runs(cluster: Cluster) -> Ints:
@@ -131,17 +141,18 @@ def move_figures(
 
 
 def _price(
-    weights: LayerBytes, sources: Geometries, targets: Geometries, pairs: Ints, cluster: Cluster, link_use: float
+    weights: LayerBytes, sources: Geometries, targets: Geometries, pairs: Ints, cluster: Cluster, shares: Shares
 ) -> Floats:
     figures = move_figures(weights, sources, targets, pairs, cluster)
     source_rate, source_latency = _inside(cluster, sources)
     target_rate, target_latency = _inside(cluster, targets)
     s, t = pairs.T
     crosses = figures[:, CROSSES] > 0
-    rate = np.where(crosses, cluster.between_bytes_per_second, np.minimum(source_rate[s], target_rate[t]))
+    inside = np.minimum(source_rate[s], target_rate[t]) * shares.inside
+    rate = np.where(crosses, cluster.between_bytes_per_second * shares.between, inside)
     latency = np.where(crosses, cluster.between_latency_seconds, np.maximum(source_latency[s], target_latency[t]))
     most = np.maximum(figures[:, RECEIVED], figures[:, SENT])
-    return np.where(most > 0, most / (rate * link_use) + weights.layers * latency, 0.0)
+    return np.where(most > 0, most / rate + weights.layers * latency, 0.0)
 
 
 def _inside(cluster: Cluster, meshes: Geometries) -> tuple[Floats, Floats]:
