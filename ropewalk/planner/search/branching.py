@@ -11,11 +11,51 @@ to one of lower number; which symmetries the tables really have is checked befor
 
 from typing import NamedTuple
 
-import numpy as np
-
 from ropewalk.planner.jit import njit
-from ropewalk.planner.search.kernels import Scratch, best_order, bound, conflicts, fill, fits, heaviest_clique, union_gpus
-from ropewalk.planner.search.problem import Floats, Ints, OrderTables, Tables
+from ropewalk.planner.search.kernels import (
+    ADJACENT,
+    SHARE,
+    TIME,
+    WEIGHT,
+    WHERE,
+    Scratch,
+    best_order,
+    bound,
+    conflicts,
+    fill,
+    heaviest_clique,
+    longest_cycle,
+)
+from ropewalk.planner.search.problem import (
+    ACTIVE,
+    END_CELL,
+    FIRST_CELL,
+    FROM,
+    GEOMETRY,
+    MASK,
+    SECONDS,
+    SOURCE,
+    START,
+    STATIC,
+    TARGET,
+    TO,
+    WIDTH,
+    Floats,
+    Ints,
+    OrderTables,
+    Tables,
+)
+
+FIRST, NUMBER, SMALLER, FIXED = 3, 4, 5, 6
+"""Columns of a group after those of its mesh: its first candidate; its number within the call; the symmetries that map
+it to a lower number; those that map it to itself."""
+FLOOR, FLOOR_WIDTH = 4, 5
+"""Columns of a move after those of the tables: where its least prices between groups start, and their width."""
+GROUP, PLAN = range(2)
+CURSOR, ALIVE = range(2)
+LIMIT, FAVOURITE = range(2)
+BEST, LOWEST, EPSILON = range(3)
+NODES, PLANS = range(2)
 
 
 class Branching(NamedTuple):
@@ -24,226 +64,211 @@ class Branching(NamedTuple):
     level_call: Ints
     group_start: Ints
     """First group of each call, and the end."""
-    mesh: Ints
-    first: Ints
-    """First candidate of each group, and the end."""
-    seconds: Floats
-    static: Floats
-    active: Floats
+    groups: Ints
+    """[group, MASK FIRST_CELL END_CELL FIRST NUMBER SMALLER FIXED], and a last row that ends FIRST."""
+    least: Floats
+    """[group, SECONDS STATIC ACTIVE FROM TO]: least over its candidates, and its run of ranks."""
     turn: Ints
     """Groups in the order they are tried, call by call."""
     mixed: Floats
-    """[mixture, call]: least of λ · seconds + (1 − λ) · area share over the call's groups."""
-    mixtures: Floats
-    """The λ, the first is 1 and the last 0."""
-    floor_start: Ints
-    floor_width: Ints
-    floor: Floats
-    """By move: source group x target group, both numbered within their call; least over the candidates."""
-    floor_source: Floats
-    """[move, group]: least over the targets."""
-    floor_target: Floats
-    smaller: Ints
-    """By group, the symmetries that map it to a group of lower number."""
-    fixed: Ints
-    """By group, the symmetries that map it to itself."""
+    """[mixture, call]: least of λ · seconds + (1 − λ) · seconds · share over the call's groups; the last column is λ.
+    The first mixture has λ = 1, the last λ = 0."""
+    moves: Ints
+    """[move, SOURCE TARGET START WIDTH FLOOR FLOOR_WIDTH]."""
+    prices: Floats
+    """Those of the tables; then, by move, the least between two groups, source x target, with a first row and a last
+    column for an end that is open."""
 
 
 class State(NamedTuple):
     """Where the search stands; it can be left and taken up again."""
 
     level: Ints
-    cursor: Ints
-    alive: Ints
-    group: Ints
-    """By call, the group chosen, or −1."""
-    plan: Ints
-    """By call, the candidate chosen, or −1."""
+    path: Ints
+    """[CURSOR ALIVE, level]: the next choice; the symmetries that map every mesh chosen above to itself."""
+    chosen: Ints
+    """[GROUP PLAN, call]: group and candidate, or −1."""
     best: Ints
     value: Floats
-    """Best period, least bound, epsilon, tolerance of the candidates."""
+    """BEST LOWEST EPSILON: best period, least bound."""
     count: Ints
-    """Nodes, plans."""
-
-
-BEST, LOWEST, EPSILON = 0, 1, 2
+    hint: Floats
+    """[level, LIMIT FAVOURITE]: where a node is dropped, and the mixture that dropped the last one."""
 
 
 @njit
 def branch(t: Tables, b: Branching, orders: OrderTables, s: State, w: Scratch, nodes: int) -> bool:
     """Go on for at most `nodes` nodes; whether the search is complete."""
-    calls = t.calls
+    candidates, cycles, groups, chosen, value, hint = t.candidates, t.cycles, b.groups, s.chosen, s.value, s.hint
+    ops, bits, stack, room, path, calls = w.ops, w.bits, w.stack, w.room, s.path, len(b.level_call)
+    group_start, turn, least, mixed, moves, prices = b.group_start, b.turn, b.least, b.mixed, b.moves, b.prices
     level = s.level[0]
-    while level >= 0:
-        if nodes <= 0:
-            break
+    while level >= 0 and nodes > 0:
         if level == 2 * calls:
             leaf(t, orders, s, w)
             level -= 1
             continue
         c = b.level_call[level % calls]
-        at = s.cursor[level]
-        s.cursor[level] += 1
         if level < calls:
-            s.plan[c] = -1
-            if b.group_start[c] + at >= b.group_start[c + 1]:
-                s.group[c] = -1
-                level -= 1
-                continue
-            g = b.turn[b.group_start[c] + at]
-            if s.alive[level] & b.smaller[g] != 0:
-                continue
-            s.group[c] = g
-            s.alive[level + 1] = s.alive[level] & b.fixed[g]
+            step = pick_mesh(level, c, group_start, turn, groups, path, chosen)
         else:
-            k = b.first[s.group[c]] + at
-            if k >= b.first[s.group[c] + 1]:
-                s.plan[c] = -1
-                level -= 1
-                continue
-            s.plan[c] = k
+            step = pick_candidate(level, c, groups, path, chosen)
+        if step < 0:
+            level -= 1
+        if step <= 0:
+            continue
         nodes -= 1
-        s.count[0] += 1
-        if not room(t, b, s, w):
-            continue
-        limit = s.value[BEST] / (1.0 + s.value[EPSILON])
-        floor = node_bound(t, b, s, w, limit)
-        if floor >= limit:
-            s.value[LOWEST] = min(s.value[LOWEST], floor)
-            continue
-        level += 1
-        s.cursor[level] = 0
+        s.count[NODES] += 1
+        hint[level, LIMIT] = value[BEST] / (1.0 + value[EPSILON])
+        place_calls(candidates, least, groups, mixed, chosen, ops, bits)
+        place_moves(candidates, groups, moves, prices, chosen, ops, bits)
+        conflicts(bits)
+        floor = node_bound(mixed, cycles, chosen, ops, bits, stack, hint[level])
+        if floor >= hint[level, LIMIT]:
+            value[LOWEST] = min(value[LOWEST], floor)
+        elif has_room(candidates, least, groups, t.cell_bytes, chosen, room):
+            level += 1
+            path[CURSOR, level] = 0
     s.level[0] = level
     return level < 0
 
 
 @njit
-def leaf(t: Tables, orders: OrderTables, s: State, w: Scratch) -> None:
-    """A whole plan: note its bound; where it may beat the best, its period."""
-    s.count[1] += 1
-    fill(t, s.plan, w)
-    floor = bound(t, w)
-    s.value[LOWEST] = min(s.value[LOWEST], floor)
-    if floor < s.value[BEST]:
-        found, _ = best_order(t, orders, w, floor, s.value[BEST])
-        if found < s.value[BEST]:
-            s.value[BEST] = found
-            s.best[:] = s.plan
+def pick_mesh(level: int, c: int, group_start: Ints, turn: Ints, groups: Ints, path: Ints, chosen: Ints) -> int:
+    """The call's next mesh: 1 chosen, 0 skipped as the image of another, −1 none left."""
+    at = group_start[c] + path[CURSOR, level]
+    chosen[PLAN, c] = -1
+    if at >= group_start[c + 1]:
+        chosen[GROUP, c] = -1
+        return -1
+    path[CURSOR, level] += 1
+    g = turn[at]
+    if path[ALIVE, level] & groups[g, SMALLER] != 0:
+        return 0
+    chosen[GROUP, c] = g
+    path[ALIVE, level + 1] = path[ALIVE, level] & groups[g, FIXED]
+    return 1
 
 
 @njit
-def room(t: Tables, b: Branching, s: State, w: Scratch) -> bool:
+def pick_candidate(level: int, c: int, groups: Ints, path: Ints, chosen: Ints) -> int:
+    """The call's next candidate on its mesh: 1 chosen, −1 none left."""
+    g = chosen[GROUP, c]
+    k = groups[g, FIRST] + path[CURSOR, level]
+    if k >= groups[g + 1, FIRST]:
+        chosen[PLAN, c] = -1
+        return -1
+    path[CURSOR, level] += 1
+    chosen[PLAN, c] = k
+    return 1
+
+
+@njit
+def leaf(t: Tables, orders: OrderTables, s: State, w: Scratch) -> None:
+    """A whole plan: note its bound; where it may beat the best, its period."""
+    s.count[PLANS] += 1
+    plan = s.chosen[PLAN]
+    fill(t.candidates, t.meshes, t.moves, t.prices, plan, w.ops, w.bits)
+    floor = bound(t.cycles, w.ops, w.bits, w.stack)
+    s.value[LOWEST] = min(s.value[LOWEST], floor)
+    if floor < s.value[BEST]:
+        found, _ = best_order(orders, w, floor, s.value[BEST])
+        if found < s.value[BEST]:
+            s.value[BEST] = found
+            s.best[:] = plan
+
+
+@njit
+def has_room(candidates: Floats, least: Floats, groups: Ints, cell_bytes: Floats, chosen: Ints, room: Floats) -> bool:
     """Whether what is chosen so far can fit."""
-    static, active = w.cell_static, w.cell_active
-    static[:] = 0.0
-    active[:] = 0.0
-    for c in range(t.calls):
-        g, k = s.group[c], s.plan[c]
+    room[:] = 0.0
+    for c in range(chosen.shape[1]):
+        g, k = chosen[GROUP, c], chosen[PLAN, c]
         if g < 0:
             continue
-        held = b.static[g] if k < 0 else t.static[k]
-        needed = b.active[g] if k < 0 else t.active[k]
-        m = b.mesh[g]
-        for cell in range(t.mesh_first[m], t.mesh_end[m]):
-            static[cell] += held
-            active[cell] = max(active[cell], needed)
-    for cell in range(len(static)):
-        if static[cell] + active[cell] > t.cell_bytes[cell]:
+        held = least[g, STATIC] if k < 0 else candidates[k, STATIC]
+        needed = least[g, ACTIVE] if k < 0 else candidates[k, ACTIVE]
+        for cell in range(groups[g, FIRST_CELL], groups[g, END_CELL]):
+            room[0, cell] += held
+            room[1, cell] = max(room[1, cell], needed)
+    for cell in range(len(cell_bytes)):
+        if room[0, cell] + room[1, cell] > cell_bytes[cell]:
             return False
     return True
 
 
 @njit
-def place_calls(t: Tables, b: Branching, s: State, w: Scratch) -> bool:
-    """Least times and meshes of the calls chosen so far; whether calls are left."""
-    left = False
-    for c in range(t.calls):
-        g, k = s.group[c], s.plan[c]
+def place_calls(
+    candidates: Floats, least: Floats, groups: Ints, mixed: Floats, chosen: Ints, ops: Floats, bits: Ints
+) -> None:
+    """Least times, shares and cells of the calls; an open call is somewhere, for its least time."""
+    for c in range(chosen.shape[1]):
+        g, k = chosen[GROUP, c], chosen[PLAN, c]
         if g < 0:
-            left = True
-            w.time[c] = b.mixed[0, c]
-            w.mask[c] = 0
-            w.gpus[c] = 0.0
+            ops[TIME, c] = mixed[0, c]
+            ops[SHARE, c] = 0.0
+            bits[WHERE, c] = 0
         else:
-            w.time[c] = b.seconds[g] if k < 0 else t.seconds[k]
-            w.mask[c] = t.mesh_mask[b.mesh[g]]
-            w.gpus[c] = t.mesh_gpus[b.mesh[g]]
-    return left
+            ops[TIME, c] = least[g, SECONDS] if k < 0 else candidates[k, SECONDS]
+            ops[SHARE, c] = least[g, TO] - least[g, FROM]
+            bits[WHERE, c] = groups[g, MASK]
 
 
 @njit
-def place_moves(t: Tables, b: Branching, s: State, w: Scratch) -> None:
-    """Least prices of the moves: exact where both candidates are known, else least over what is open."""
-    for j in range(len(t.move_source)):
-        o, cs, cd = t.calls + j, t.move_source[j], t.move_target[j]
-        gs, gd, ks, kd = s.group[cs], s.group[cd], s.plan[cs], s.plan[cd]
-        w.mask[o] = 0
-        w.gpus[o] = 0.0
-        if gs < 0 and gd < 0:
-            w.time[o] = 0.0
-        elif gd < 0:
-            w.time[o] = b.floor_source[j, gs - b.group_start[cs]]
-        elif gs < 0:
-            w.time[o] = b.floor_target[j, gd - b.group_start[cd]]
-        elif ks < 0 or kd < 0:
-            row, column = gs - b.group_start[cs], gd - b.group_start[cd]
-            w.time[o] = b.floor[b.floor_start[j] + row * b.floor_width[j] + column]
+def place_moves(
+    candidates: Floats, groups: Ints, moves: Ints, prices: Floats, chosen: Ints, ops: Floats, bits: Ints
+) -> None:
+    """Least prices of the moves: exact where both candidates are known, else the least over what is open."""
+    for j in range(len(moves)):
+        o, s, d = chosen.shape[1] + j, moves[j, SOURCE], moves[j, TARGET]
+        gs, gd, ks, kd = chosen[GROUP, s], chosen[GROUP, d], chosen[PLAN, s], chosen[PLAN, d]
+        if ks >= 0 and kd >= 0:
+            row, column = int(candidates[ks, GEOMETRY]), int(candidates[kd, GEOMETRY])
+            price = prices[moves[j, START] + row * moves[j, WIDTH] + column]
         else:
-            w.time[o] = t.move_seconds[t.move_start[j] + t.geometry[ks] * t.move_width[j] + t.geometry[kd]]
-        if w.time[o] > 0.0:
-            if gs >= 0:
-                w.mask[o] |= t.mesh_mask[b.mesh[gs]]
-                w.gpus[o] = t.mesh_gpus[b.mesh[gs]]
-            if gd >= 0:
-                w.mask[o] |= t.mesh_mask[b.mesh[gd]]
-                w.gpus[o] = t.mesh_gpus[b.mesh[gd]]
-            if gs >= 0 and gd >= 0:
-                w.gpus[o] = union_gpus(t, b.mesh[gs], b.mesh[gd])
+            column = moves[j, FLOOR_WIDTH] - 1 if gd < 0 else groups[gd, NUMBER]
+            row = -1 if gs < 0 else groups[gs, NUMBER]
+            price = prices[moves[j, FLOOR] + (row + 1) * moves[j, FLOOR_WIDTH] + column]
+        ops[TIME, o] = price
+        ops[SHARE, o] = 0.0
+        bits[WHERE, o] = 0
+        if price > 0.0:
+            bits[WHERE, o] = bits[WHERE, s] | bits[WHERE, d]
+            ops[SHARE, o] = max(ops[SHARE, s], ops[SHARE, d])
 
 
 @njit
-def node_bound(t: Tables, b: Branching, s: State, w: Scratch, limit: float) -> float:
-    """Bound over all plans below a node; it stops early once it reaches `limit`.
+def node_bound(
+    mixed: Floats, cycles: Floats, chosen: Ints, ops: Floats, bits: Ints, stack: Floats, hint: Floats
+) -> float:
+    """Bound over all plans below a node; it stops early once it reaches the limit.
 
     For every λ of the mixtures: period ≥ λ · (time of operations that exclude each other) + (1 − λ) · (area / GPUs of
     all). A chosen operation brings its time and area, an open call the least mixture over its candidates, so that what
-    is fast on many GPUs and what is thrifty on few are not combined.
+    is fast on many GPUs and what is thrifty on few are not combined. The λ that dropped the last node on this level
+    is tried first.
     """
-    n = t.operations
-    left = place_calls(t, b, s, w)
-    place_moves(t, b, s, w)
-    conflicts(n, w)
-    area = 0.0
-    for o in range(n):
-        w.adjacency[o] = t.sequential[o] | w.conflict[o]
-        area += w.time[o] * w.gpus[o]
-    area /= t.gpus
-    best = heaviest_clique(n, w.time, w.adjacency, w)
-    for i in range(len(t.cycle_mask)):
-        total = 0.0
-        for o in range(n):
-            if t.cycle_mask[i] >> o & 1:
-                total += w.time[o]
-        best = max(best, total / t.cycle_lag[i])
-    if best >= limit:
-        return best
-    last = len(b.mixtures) - 1
-    for i in range(1, last + 1):
-        share = b.mixtures[i]
-        base = (1.0 - share) * area
-        for o in range(n):
-            w.weight[o] = share * w.time[o]
-        if left:
-            for c in range(t.calls):
-                if s.group[c] < 0:
-                    base += (1.0 - share) * b.mixed[last, c]
-                    w.weight[c] = b.mixed[i, c] - (1.0 - share) * b.mixed[last, c]
-        elif i < last:
-            continue
-        best = max(best, base + (heaviest_clique(n, w.weight, w.adjacency, w) if i < last else 0.0))
-        if best >= limit:
-            return best
-    return best
+    first, best = int(hint[FAVOURITE]), 0.0
+    for turn in range(-1, len(mixed)):
+        i = first if turn < 0 else turn
+        if turn != first:
+            best = max(best, mixture(i, mixed, chosen, ops, bits, stack))
+            if best >= hint[LIMIT]:
+                hint[FAVOURITE] = i
+                return best
+    return max(best, longest_cycle(cycles, ops))
 
 
-__all__ = ["Branching", "State", "branch", "fits", "np"]
+@njit
+def mixture(i: int, mixed: Floats, chosen: Ints, ops: Floats, bits: Ints, stack: Floats) -> float:
+    """The bound of one λ."""
+    calls = chosen.shape[1]
+    share, last, base = mixed[i, calls], len(mixed) - 1, 0.0
+    for o in range(ops.shape[1]):
+        if o < calls and chosen[GROUP, o] < 0:
+            base += (1.0 - share) * mixed[last, o]
+            ops[WEIGHT, o] = mixed[i, o] - (1.0 - share) * mixed[last, o]
+        else:
+            base += (1.0 - share) * ops[TIME, o] * ops[SHARE, o]
+            ops[WEIGHT, o] = share * ops[TIME, o]
+    return base if i == last else base + heaviest_clique(ops[WEIGHT], bits[ADJACENT], stack)

@@ -1,6 +1,7 @@
 """The inner loops: times, bound and period of one plan, and parallel tempering over plans.
 
-Everything here is compiled as one unit (see `jit`). Sets of operations and of cells are bit masks.
+Compiled where numba is installed (see `jit`). Sets of operations and of cells are bit masks. Functions of the inner
+loops take arrays one by one: a tuple of them costs a microsecond each time it is handed on.
 """
 
 from typing import NamedTuple
@@ -8,209 +9,232 @@ from typing import NamedTuple
 import numpy as np
 
 from ropewalk.planner.jit import njit
-from ropewalk.planner.search.problem import FAR, Floats, Ints, OrderTables, Tables
+from ropewalk.planner.search.problem import (
+    ACTIVE,
+    END_CELL,
+    FAR,
+    FIRST_CELL,
+    FROM,
+    GEOMETRY,
+    MASK,
+    MESH,
+    SECONDS,
+    SOURCE,
+    START,
+    STATIC,
+    STREAMED,
+    TARGET,
+    TO,
+    WIDTH,
+    Floats,
+    Ints,
+    OrderTables,
+    Tables,
+)
 
 ROUNDS = 24
 HISTORY = 4
 SAME = 1e-9
+TIME, SHARE, WEIGHT = range(3)
+"""Rows of `Scratch.ops`: seconds, share of all GPUs, weight in a clique."""
+WHERE, CONFLICT, ADJACENT, SEQUENTIAL = range(4)
+"""Rows of `Scratch.bits`: cells; operations that share a cell; that can never overlap; that the calls themselves order."""
 
 
 class Scratch(NamedTuple):
-    """Room for one plan's evaluation; one per thread of work."""
+    """Room for one plan's evaluation."""
 
-    time: Floats
-    mask: Ints
-    gpus: Floats
-    conflict: Ints
-    """By operation, the operations whose meshes meet its own."""
-    adjacency: Ints
-    weight: Floats
+    ops: Floats
+    bits: Ints
     history: Floats
     """[age, operation]: end of the instance that lies `age` instances back."""
-    stack_set: Ints
-    stack_weight: Floats
-    cell_static: Floats
-    cell_active: Floats
+    stack: Floats
+    """Sets and weights on the way to a clique."""
+    room: Floats
+    """[static and active, cell]."""
 
 
 def scratch(tables: Tables) -> Scratch:
-    n, cells = tables.operations, len(tables.cell_gpus)
+    """Room for plans of these tables."""
+    n = len(tables.sequential)
+    bits = np.zeros((4, n), dtype=np.int64)
+    bits[SEQUENTIAL] = tables.sequential
     return Scratch(
-        time=np.zeros(n),
-        mask=np.zeros(n, dtype=np.int64),
-        gpus=np.zeros(n),
-        conflict=np.zeros(n, dtype=np.int64),
-        adjacency=np.zeros(n, dtype=np.int64),
-        weight=np.zeros(n),
-        history=np.zeros((HISTORY, n)),
-        stack_set=np.zeros(n + 2, dtype=np.int64),
-        stack_weight=np.zeros(n + 2),
-        cell_static=np.zeros(cells),
-        cell_active=np.zeros(cells),
+        np.zeros((3, n)), bits, np.zeros((HISTORY, n)), np.zeros((2, n + 2)), np.zeros((2, len(tables.cell_bytes)))
     )
 
 
+# -- one plan ------------------------------------------------------------------------------------------------------
+
+
 @njit
-def fits(t: Tables, plan: Ints, w: Scratch) -> bool:
+def fits(candidates: Floats, meshes: Ints, cell_bytes: Floats, plan: Ints, room: Floats) -> bool:
     """Whether on every cell the statics and the largest active part fit."""
-    static, active = w.cell_static, w.cell_active
-    static[:] = 0.0
-    active[:] = 0.0
-    for c in range(t.calls):
+    room[:] = 0.0
+    for c in range(len(plan)):
         k = plan[c]
-        m = t.mesh[k]
-        for cell in range(t.mesh_first[m], t.mesh_end[m]):
-            static[cell] += t.static[k]
-            active[cell] = max(active[cell], t.active[k])
-    for cell in range(len(static)):
-        if static[cell] + active[cell] > t.cell_bytes[cell]:
+        m = int(candidates[k, MESH])
+        for cell in range(meshes[m, FIRST_CELL], meshes[m, END_CELL]):
+            room[0, cell] += candidates[k, STATIC]
+            room[1, cell] = max(room[1, cell], candidates[k, ACTIVE])
+    for cell in range(room.shape[1]):
+        if room[0, cell] + room[1, cell] > cell_bytes[cell]:
             return False
     return True
 
 
 @njit
-def union_gpus(t: Tables, a: int, b: int) -> float:
-    """GPUs of two meshes, those in both once."""
-    total = t.mesh_gpus[a] + t.mesh_gpus[b]
-    for cell in range(max(t.mesh_first[a], t.mesh_first[b]), min(t.mesh_end[a], t.mesh_end[b])):
-        total -= t.cell_gpus[cell]
-    return total
+def fill(candidates: Floats, meshes: Ints, moves: Ints, prices: Floats, plan: Ints, ops: Floats, bits: Ints) -> None:
+    """Times, shares of all GPUs and cells of a plan's operations, and their conflicts.
 
-
-@njit
-def fill(t: Tables, plan: Ints, w: Scratch) -> None:
-    """Times, meshes and conflicts of a plan's operations. A move that costs nothing occupies nothing."""
-    for c in range(t.calls):
+    A move occupies the meshes at both its ends; one that costs nothing occupies nothing.
+    """
+    calls = len(plan)
+    for c in range(calls):
         k = plan[c]
-        m = t.mesh[k]
-        w.time[c] = t.seconds[k]
-        w.mask[c] = t.mesh_mask[m]
-        w.gpus[c] = t.mesh_gpus[m]
-    for j in range(len(t.move_source)):
-        o = t.calls + j
-        s, d = plan[t.move_source[j]], plan[t.move_target[j]]
-        seconds = t.move_seconds[t.move_start[j] + t.geometry[s] * t.move_width[j] + t.geometry[d]]
-        w.time[o] = seconds
-        w.mask[o] = 0
-        w.gpus[o] = 0.0
-        if seconds > 0.0:
-            w.mask[o] = t.mesh_mask[t.mesh[s]] | t.mesh_mask[t.mesh[d]]
-            w.gpus[o] = union_gpus(t, t.mesh[s], t.mesh[d])
-    conflicts(t.operations, w)
+        m = int(candidates[k, MESH])
+        ops[TIME, c] = candidates[k, SECONDS]
+        ops[SHARE, c] = candidates[k, TO] - candidates[k, FROM]
+        bits[WHERE, c] = meshes[m, MASK]
+    for j in range(len(moves)):
+        s, d = plan[moves[j, SOURCE]], plan[moves[j, TARGET]]
+        at = moves[j, START] + int(candidates[s, GEOMETRY]) * moves[j, WIDTH] + int(candidates[d, GEOMETRY])
+        a, b = int(candidates[s, MESH]), int(candidates[d, MESH])
+        both = max(0.0, min(candidates[s, TO], candidates[d, TO]) - max(candidates[s, FROM], candidates[d, FROM]))
+        o = calls + j
+        ops[TIME, o] = prices[at]
+        ops[SHARE, o] = 0.0
+        bits[WHERE, o] = 0
+        if prices[at] > 0.0:
+            ops[SHARE, o] = ops[SHARE, moves[j, SOURCE]] + ops[SHARE, moves[j, TARGET]] - both
+            bits[WHERE, o] = meshes[a, MASK] | meshes[b, MASK]
+    conflicts(bits)
 
 
 @njit
-def conflicts(n: int, w: Scratch) -> None:
-    """Which operations share a cell."""
+def conflicts(bits: Ints) -> None:
+    """Which operations share a cell, and which can never overlap."""
+    n = bits.shape[1]
     for o in range(n):
-        w.conflict[o] = 0
+        bits[CONFLICT, o] = 0
     for o in range(n):
         for p in range(o):
-            if w.mask[o] & w.mask[p] != 0:
-                w.conflict[o] |= 1 << p
-                w.conflict[p] |= 1 << o
+            if bits[WHERE, o] & bits[WHERE, p] != 0:
+                bits[CONFLICT, o] |= 1 << p
+                bits[CONFLICT, p] |= 1 << o
+    for o in range(n):
+        bits[ADJACENT, o] = bits[CONFLICT, o] | bits[SEQUENTIAL, o]
 
 
 @njit
-def heaviest_clique(n: int, weight: Floats, adjacency: Ints, w: Scratch) -> float:
+def heaviest_clique(weight: Floats, adjacent: Ints, stack: Floats) -> float:
     """Largest total weight of operations of which no two can overlap."""
+    n = len(weight)
     best = 0.0
     depth = 0
-    w.stack_set[0] = (1 << n) - 1
-    w.stack_weight[0] = 0.0
+    stack[0, 0] = (1 << n) - 1
+    stack[1, 0] = 0.0
     while depth >= 0:
-        left, total = w.stack_set[depth], w.stack_weight[depth]
+        left, total = int(stack[0, depth]), stack[1, depth]
         rest = 0.0
+        branch = -1
         for o in range(n):
             if left >> o & 1:
                 rest += weight[o]
+                if branch < 0 and left & ~adjacent[o] != 1 << o:
+                    branch = o
         if total + rest <= best:
             depth -= 1
-            continue
-        branch = -1
-        for o in range(n):
-            if left >> o & 1 and left & ~adjacency[o] != 1 << o:
-                branch = o
-                break
-        if branch < 0:
+        elif branch < 0:
             best = total + rest
             depth -= 1
-            continue
-        w.stack_set[depth] = left & ~(1 << branch)
-        depth += 1
-        w.stack_set[depth] = left & adjacency[branch]
-        w.stack_weight[depth] = total + weight[branch]
+        else:
+            stack[0, depth] = left & ~(1 << branch)
+            depth += 1
+            stack[0, depth] = left & adjacent[branch]
+            stack[1, depth] = total + weight[branch]
     return best
 
 
 @njit
-def bound(t: Tables, w: Scratch) -> float:
+def bound(cycles: Floats, ops: Floats, bits: Ints, stack: Floats) -> float:
     """Seconds that no schedule of this plan can beat: area, operations that exclude each other, longer cycles."""
-    n = t.operations
     area = 0.0
-    for o in range(n):
-        area += w.time[o] * w.gpus[o]
-        w.adjacency[o] = t.sequential[o] | w.conflict[o]
-    best = max(area / t.gpus, heaviest_clique(n, w.time, w.adjacency, w))
-    for i in range(len(t.cycle_mask)):
+    for o in range(ops.shape[1]):
+        area += ops[TIME, o] * ops[SHARE, o]
+    best = max(area, heaviest_clique(ops[TIME], bits[ADJACENT], stack))
+    return max(best, longest_cycle(cycles, ops))
+
+
+@njit
+def longest_cycle(cycles: Floats, ops: Floats) -> float:
+    """Largest time over lag of the cycles of a lag above 1."""
+    best = 0.0
+    for i in range(len(cycles)):
         total = 0.0
-        for o in range(n):
-            if t.cycle_mask[i] >> o & 1:
-                total += w.time[o]
-        best = max(best, total / t.cycle_lag[i])
+        for o in range(ops.shape[1]):
+            if int(cycles[i, 0]) >> o & 1:
+                total += ops[TIME, o]
+        best = max(best, total / cycles[i, 1])
     return best
 
 
 @njit
-def growth(n: int, orders: OrderTables, k: int, w: Scratch, cutoff: float) -> float:
+def dispatch(sequence: Ints, waits: Ints, ops: Floats, bits: Ints, h: Floats) -> None:
+    """One round: every operation starts once all it waits for, and all earlier ones that share a cell, have ended."""
+    for i in range(len(sequence)):
+        o = sequence[i]
+        start = h[0, o]
+        j = 0
+        while waits[i, j, 0] >= 0:
+            p = waits[i, j, 0]
+            end = h[waits[i, j, 1], p]
+            if waits[i, j, 2]:
+                end = max(end - STREAMED * ops[TIME, o], end - ops[TIME, p])
+            start = max(start, end)
+            j += 1
+        left = bits[CONFLICT, o]
+        p = 0
+        while left != 0:
+            if left & 1:
+                start = max(start, h[0, p])
+            left >>= 1
+            p += 1
+        h[3, o] = h[2, o]
+        h[2, o] = h[1, o]
+        h[1, o] = h[0, o]
+        h[0, o] = start + ops[TIME, o]
+
+
+@njit
+def growth(sequence: Ints, waits: Ints, ops: Floats, bits: Ints, h: Floats, cutoff: float) -> float:
     """Period of one cyclic order: how much later everything ends from one round to the next.
 
     The recurrence is monotone and commutes with adding a constant, so its growth lies between the least and the
     greatest difference of two rounds (Collatz and Wielandt); they meet when it is steady. FAR if it is above `cutoff`.
     """
-    h = w.history
     h[:] = 0.0
     high = FAR
     for turn in range(ROUNDS):
-        for i in range(n):
-            o = orders.sequence[k, i]
-            start = h[0, o]
-            for j in range(orders.count[k, i]):
-                p = orders.before[k, i, j]
-                end = h[orders.age[k, i, j], p]
-                share = orders.share[k, i, j]
-                if share > 0.0:
-                    end = max(end - share * w.time[o], end - w.time[p])
-                start = max(start, end)
-            left = w.conflict[o]
-            p = 0
-            while left != 0:
-                if left & 1:
-                    start = max(start, h[0, p])
-                left >>= 1
-                p += 1
-            h[3, o] = h[2, o]
-            h[2, o] = h[1, o]
-            h[1, o] = h[0, o]
-            h[0, o] = start + w.time[o]
+        dispatch(sequence, waits, ops, bits, h)
         if turn >= 2:
-            low, high = steady(n, h, 1)
+            low, high = steady(h, 1)
             if high - low <= SAME * high:
                 return high
             if low >= cutoff:
                 return FAR
     for stride in (2, 3):
-        _, other = steady(n, h, stride)
+        _, other = steady(h, stride)
         high = min(high, other)
     return high
 
 
 @njit
-def steady(n: int, h: Floats, stride: int) -> tuple[float, float]:
+def steady(h: Floats, stride: int) -> tuple[float, float]:
     """Least and greatest growth per round over `stride` rounds; for a stride of 1 over the whole remembered state."""
     low, high = FAR, -FAR
     for age in range(HISTORY - stride if stride == 1 else 1):
-        for o in range(n):
+        for o in range(h.shape[1]):
             grown = (h[age, o] - h[age + stride, o]) / stride
             low = min(low, grown)
             high = max(high, grown)
@@ -218,11 +242,12 @@ def steady(n: int, h: Floats, stride: int) -> tuple[float, float]:
 
 
 @njit
-def best_order(t: Tables, orders: OrderTables, w: Scratch, floor: float, cutoff: float) -> tuple[float, int]:
+def best_order(orders: OrderTables, w: Scratch, floor: float, cutoff: float) -> tuple[float, int]:
     """Shortest period over the orders, and which one gives it; FAR where none is below `cutoff`."""
+    sequence, waits, ops, bits, history = orders.sequence, orders.waits, w.ops, w.bits, w.history
     best, chosen = FAR, -1
-    for k in range(len(orders.sequence)):
-        found = growth(t.operations, orders, k, w, min(best, cutoff))
+    for k in range(len(sequence)):
+        found = growth(sequence[k], waits[k], ops, bits, history, min(best, cutoff))
         if found < best:
             best, chosen = found, k
             if best <= floor * (1.0 + SAME):
@@ -233,10 +258,10 @@ def best_order(t: Tables, orders: OrderTables, w: Scratch, floor: float, cutoff:
 @njit
 def evaluate(t: Tables, orders: OrderTables, plan: Ints, w: Scratch) -> tuple[float, int]:
     """Period and order of a plan; FAR if it does not fit in memory."""
-    if not fits(t, plan, w):
+    if not fits(t.candidates, t.meshes, t.cell_bytes, plan, w.room):
         return FAR, -1
-    fill(t, plan, w)
-    return best_order(t, orders, w, bound(t, w), FAR)
+    fill(t.candidates, t.meshes, t.moves, t.prices, plan, w.ops, w.bits)
+    return best_order(orders, w, bound(t.cycles, w.ops, w.bits, w.stack), FAR)
 
 
 @njit
@@ -251,9 +276,9 @@ def bounds_all(t: Tables, plans: Ints, w: Scratch, found: Floats) -> None:
     """Bound of every row of `plans`; FAR where it does not fit in memory."""
     for b in range(len(plans)):
         found[b] = FAR
-        if fits(t, plans[b], w):
-            fill(t, plans[b], w)
-            found[b] = bound(t, w)
+        if fits(t.candidates, t.meshes, t.cell_bytes, plans[b], w.room):
+            fill(t.candidates, t.meshes, t.moves, t.prices, plans[b], w.ops, w.bits)
+            found[b] = bound(t.cycles, w.ops, w.bits, w.stack)
 
 
 # -- search --------------------------------------------------------------------------------------------------------
@@ -273,42 +298,42 @@ class Chains(NamedTuple):
 
 
 DRAWS = 6
-"""Uniform numbers of one proposal: one or two calls, their candidates, acceptance."""
+"""Uniform numbers of one proposal: one or two calls, their candidates, acceptance, the kind of change."""
 
 
 @njit
-def overflow(t: Tables, plan: Ints, w: Scratch) -> float:
+def overflow(t: Tables, plan: Ints, room: Floats) -> float:
     """Largest fill of any cell, of which 1 is full."""
-    fits(t, plan, w)
+    fits(t.candidates, t.meshes, t.cell_bytes, plan, room)
     worst = 0.0
-    for cell in range(len(w.cell_static)):
-        worst = max(worst, (w.cell_static[cell] + w.cell_active[cell]) / t.cell_bytes[cell])
+    for cell in range(room.shape[1]):
+        worst = max(worst, (room[0, cell] + room[1, cell]) / t.cell_bytes[cell])
     return worst
 
 
 @njit
-def draw(t: Tables, plan: Ints, u: Floats, at: int) -> None:
-    """Give one call, chosen by u[at], the candidate chosen by u[at + 1]."""
-    c = min(int(u[at] * t.calls), t.calls - 1)
-    size = t.call_start[c + 1] - t.call_start[c]
-    plan[c] = t.call_start[c] + min(int(u[at + 1] * size), size - 1)
+def draw(call_start: Ints, plan: Ints, call: float, candidate: float) -> None:
+    """Give one call, chosen by a uniform number, the candidate chosen by another."""
+    c = min(int(call * len(plan)), len(plan) - 1)
+    size = call_start[c + 1] - call_start[c]
+    plan[c] = call_start[c] + min(int(candidate * size), size - 1)
 
 
 @njit
-def make_room(t: Tables, plan: Ints, w: Scratch, u: Floats) -> bool:
+def make_room(t: Tables, plan: Ints, room: Floats, u: Floats) -> bool:
     """Change calls, one a row of `u`, until the plan fits in memory; keep no change that makes it fuller."""
-    fill_now = overflow(t, plan, w)
+    now = overflow(t, plan, room)
     trial = plan.copy()
     for i in range(len(u)):
-        if fill_now <= 1.0:
+        if now <= 1.0:
             return True
         trial[:] = plan
-        draw(t, trial, u[i], 0)
-        then = overflow(t, trial, w)
-        if then <= fill_now:
+        draw(t.call_start, trial, u[i, 0], u[i, 1])
+        then = overflow(t, trial, room)
+        if then <= now:
             plan[:] = trial
-            fill_now = then
-    return fill_now <= 1.0
+            now = then
+    return now <= 1.0
 
 
 @njit
@@ -318,28 +343,29 @@ def temper(t: Tables, orders: OrderTables, s: Chains, w: Scratch, u: Floats) -> 
     The acceptance level is drawn first: a proposal is refused without simulating it where its bound is already above.
     That leaves the Markov chain as it was.
     """
-    replicas = len(s.cost)
+    candidates, meshes, moves, prices, start = t.candidates, t.meshes, t.moves, t.prices, t.call_start
+    ops, bits, stack, room = w.ops, w.bits, w.stack, w.room
     trial = s.plan[0].copy()
     for i in range(len(u)):
-        r = i % replicas
+        r = i % len(s.cost)
         trial[:] = s.plan[r]
-        draw(t, trial, u[i], 0)
+        draw(start, trial, u[i, 0], u[i, 1])
         if u[i, 5] < 1.0 / 3.0:
-            draw(t, trial, u[i], 2)
+            draw(start, trial, u[i, 2], u[i, 3])
         s.count[0] += 1
-        if fits(t, trial, w):
+        if fits(candidates, meshes, t.cell_bytes, trial, room):
             limit = s.cost[r] - np.log(u[i, 4]) / s.beta[r]
-            fill(t, trial, w)
-            floor = bound(t, w)
+            fill(candidates, meshes, moves, prices, trial, ops, bits)
+            floor = bound(t.cycles, ops, bits, stack)
             if floor <= limit:
                 s.count[1] += 1
-                cost, _ = best_order(t, orders, w, floor, limit * (1.0 + SAME))
+                cost, _ = best_order(orders, w, floor, limit * (1.0 + SAME))
                 if cost <= limit:
                     s.count[2] += 1
                     s.plan[r] = trial
                     s.cost[r] = cost
                     remember(s, trial, cost)
-        if r == replicas - 1:
+        if r == len(s.cost) - 1:
             exchange(s, u[i, 5])
 
 
@@ -370,27 +396,26 @@ def remember(s: Chains, plan: Ints, cost: float) -> None:
 
 
 @njit
-def polish(t: Tables, orders: OrderTables, plan: Ints, w: Scratch, cost: float) -> float:
-    """Best improvement over all pairs of calls, once; the plan is changed in place. Filtered by the bound."""
+def polish_pair(t: Tables, orders: OrderTables, plan: Ints, w: Scratch, cost: float, a: int, b: int) -> float:
+    """Best plan over all candidates of calls a and b, the others kept; filtered by the bound. Changed in place."""
+    candidates, meshes, moves, prices, start = t.candidates, t.meshes, t.moves, t.prices, t.call_start
+    ops, bits, stack, room = w.ops, w.bits, w.stack, w.room
     trial = plan.copy()
-    for a in range(t.calls):
-        for b in range(a):
-            for i in range(t.call_start[a], t.call_start[a + 1]):
-                if t.seconds[i] >= cost:
-                    continue
-                for j in range(t.call_start[b], t.call_start[b + 1]):
-                    trial[:] = plan
-                    trial[a] = i
-                    trial[b] = j
-                    if t.seconds[j] >= cost or not fits(t, trial, w):
-                        continue
-                    fill(t, trial, w)
-                    floor = bound(t, w)
-                    if floor < cost * (1.0 - SAME):
-                        found, _ = best_order(t, orders, w, floor, cost)
-                        if found < cost * (1.0 - SAME):
-                            cost = found
-                            plan[:] = trial
+    for i in range(start[a], start[a + 1]):
+        trial[a] = i
+        if candidates[i, SECONDS] >= cost:
+            continue
+        for j in range(start[b], start[b + 1]):
+            trial[b] = j
+            if candidates[j, SECONDS] >= cost:
+                continue
+            fill(candidates, meshes, moves, prices, trial, ops, bits)
+            floor = bound(t.cycles, ops, bits, stack)
+            if floor < cost * (1.0 - SAME) and fits(candidates, meshes, t.cell_bytes, trial, room):
+                found, _ = best_order(orders, w, floor, cost)
+                if found < cost * (1.0 - SAME):
+                    cost = found
+                    plan[:] = trial
     return cost
 
 
@@ -400,7 +425,7 @@ def metropolis(t: Tables, orders: OrderTables, s: Chains, w: Scratch, u: Floats)
     trial = s.plan[0].copy()
     for i in range(len(u)):
         trial[:] = s.plan[0]
-        draw(t, trial, u[i], 0)
+        draw(t.call_start, trial, u[i, 0], u[i, 1])
         cost, _ = evaluate(t, orders, trial, w)
         s.count[0] += 1
         if cost <= s.cost[0] - np.log(u[i, 4]) / s.beta[0]:

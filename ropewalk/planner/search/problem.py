@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropewalk.planner.place import Place
-from ropewalk.planner.search.schedule import Order, Schedule, round_lag
+from ropewalk.planner.search.schedule import Dependency, Order, Schedule, round_lag
 from ropewalk.planner.work import Strategy
 from ropewalk.records.errors import InputError
 
@@ -52,47 +52,45 @@ class Candidate:
     active_bytes: float
 
 
-class Tables(NamedTuple):
-    """What the kernels read. Candidates of all calls lie one after another, ordered by call, mesh and seconds."""
+SECONDS, STATIC, ACTIVE, FROM, TO, MESH, GEOMETRY = range(7)
+"""Columns of a candidate: static and active in bytes of one GPU; its run of ranks as shares of all GPUs."""
+MASK, FIRST_CELL, END_CELL = range(3)
+"""Columns of a mesh."""
+SOURCE, TARGET, START, WIDTH = range(4)
+"""Columns of a move: its two calls, where its prices start and how long a row of them is."""
 
-    calls: int
-    operations: int
-    gpus: float
-    cell_gpus: Ints
-    cell_bytes: Floats
-    """Usable bytes of each GPU of a cell."""
-    mesh_mask: Ints
-    mesh_first: Ints
-    mesh_end: Ints
-    mesh_gpus: Floats
+
+class Tables(NamedTuple):
+    """What the kernels read: few arrays, because each one that is handed on costs time.
+
+    Candidates of all calls lie one after another, ordered by call, mesh and seconds.
+    """
+
+    candidates: Floats
+    """[candidate, SECONDS STATIC ACTIVE FROM TO MESH GEOMETRY]."""
     call_start: Ints
     """First candidate of each call, and the end."""
-    mesh: Ints
-    seconds: Floats
-    static: Floats
-    active: Floats
-    geometry: Ints
-    move_source: Ints
-    move_target: Ints
-    move_start: Ints
-    move_width: Ints
-    move_seconds: Floats
+    meshes: Ints
+    """[mesh, MASK FIRST_CELL END_CELL]."""
+    cell_bytes: Floats
+    """Usable bytes of each GPU of a cell."""
+    moves: Ints
+    """[move, SOURCE TARGET START WIDTH]."""
+    prices: Floats
+    """Seconds of all moves, source geometry x target geometry each."""
     sequential: Ints
     """By operation, the operations that can never overlap it: they lie on a common cycle of lag 1."""
-    cycle_mask: Ints
-    cycle_lag: Floats
-    """Cycles of a longer lag: the sum of their times over the lag bounds the period."""
+    cycles: Floats
+    """[cycle, mask and lag] of longer lags: the sum of their times over the lag bounds the period."""
 
 
 class OrderTables(NamedTuple):
-    """Cyclic orders. `age` tells how many instances back the one lies that an operation waits for."""
+    """Cyclic orders."""
 
     sequence: Ints
-    before: Ints
-    age: Ints
-    share: Floats
-    """Of the operation itself that may run before its predecessor has ended; 0 but for streaming."""
-    count: Ints
+    """[order, place]: the operation dispatched there."""
+    waits: Ints
+    """[order, place, predecessor, 3]: operation or −1, how many instances back, whether it streams."""
 
 
 @dataclass(frozen=True)
@@ -138,62 +136,50 @@ def _tables(problem: Problem) -> Tables:
         if keys != sorted(keys):
             raise ValueError("candidates must be ordered by mesh and seconds")
     sizes = [len(options) for options in problem.candidates]
-    sequential, cycle_mask, cycle_lag = cycles(problem.schedule)
-    moves = problem.schedule.moves
+    sequential, longer = cycles(problem.schedule)
+    starts = np.concatenate([[0], np.cumsum([table.size for table in problem.move_seconds])])
+    rows = [
+        (move.source, move.target, start, table.shape[1])
+        for move, start, table in zip(problem.schedule.moves, starts, problem.move_seconds, strict=False)
+    ]
     return Tables(
-        calls=problem.schedule.calls,
-        operations=problem.schedule.operations,
-        gpus=float(sum(problem.cell_gpus)),
-        cell_gpus=np.array(problem.cell_gpus, dtype=np.int64),
-        cell_bytes=np.array(problem.cell_bytes, dtype=np.float64),
-        mesh_mask=np.array([m.mask for m in problem.meshes], dtype=np.int64),
-        mesh_first=np.array([m.first_cell for m in problem.meshes], dtype=np.int64),
-        mesh_end=np.array([m.first_cell + m.cells for m in problem.meshes], dtype=np.int64),
-        mesh_gpus=np.array([m.gpus for m in problem.meshes], dtype=np.float64),
+        candidates=np.array([_row(c, problem.meshes[c.mesh], sum(problem.cell_gpus)) for c in flat], dtype=np.float64),
         call_start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        mesh=np.array([c.mesh for c in flat], dtype=np.int64),
-        seconds=np.array([c.seconds for c in flat], dtype=np.float64),
-        static=np.array([c.static_bytes for c in flat], dtype=np.float64),
-        active=np.array([c.active_bytes for c in flat], dtype=np.float64),
-        geometry=np.array([c.geometry for c in flat], dtype=np.int64),
-        move_source=np.array([m.source for m in moves], dtype=np.int64),
-        move_target=np.array([m.target for m in moves], dtype=np.int64),
-        move_start=np.concatenate([[0], np.cumsum([t.size for t in problem.move_seconds])]).astype(np.int64),
-        move_width=np.array([t.shape[1] for t in problem.move_seconds], dtype=np.int64),
-        move_seconds=np.concatenate([np.zeros(0), *(t.ravel() for t in problem.move_seconds)]),
+        meshes=np.array([(m.mask, m.first_cell, m.first_cell + m.cells) for m in problem.meshes], dtype=np.int64),
+        cell_bytes=np.array(problem.cell_bytes, dtype=np.float64),
+        moves=np.array(rows, dtype=np.int64).reshape(-1, 4),
+        prices=np.concatenate([np.zeros(0), *(table.ravel() for table in problem.move_seconds)]),
         sequential=sequential,
-        cycle_mask=cycle_mask,
-        cycle_lag=cycle_lag,
+        cycles=longer,
     )
 
 
+def _row(c: Candidate, mesh: Mesh, gpus: int) -> tuple[float, ...]:
+    first, end = mesh.first_rank / gpus, (mesh.first_rank + mesh.gpus) / gpus
+    return (c.seconds, c.static_bytes, c.active_bytes, first, end, c.mesh, c.geometry)
+
+
 def order_tables(schedule: Schedule, orders: Sequence[Order]) -> OrderTables:
-    """Orders as arrays: by order and place in the sequence, the predecessors and their ages."""
+    """Orders as arrays."""
     n = schedule.operations
-    sequence = np.array([order.sequence for order in orders], dtype=np.int64).reshape(len(orders), n)
     waits = [[d for d in schedule.dependencies if d.after == o] for o in range(n)]
-    most = max((len(w) for w in waits), default=0) or 1
-    before = np.zeros((len(orders), n, most), dtype=np.int64)
-    age = np.zeros((len(orders), n, most), dtype=np.int64)
-    share = np.zeros((len(orders), n, most))
-    count = np.zeros((len(orders), n), dtype=np.int64)
+    most = max(len(w) for w in waits)
+    sequence = np.array([order.sequence for order in orders], dtype=np.int64).reshape(len(orders), n)
+    table = np.full((len(orders), n, most + 1, 3), -1, dtype=np.int64)
     for k, order in enumerate(orders):
         place = {o: i for i, o in enumerate(order.sequence)}
         for i, o in enumerate(order.sequence):
-            count[k, i] = len(waits[o])
             for j, d in enumerate(waits[o]):
-                rounds = round_lag(d, order.shift)
-                before[k, i, j] = d.before
-                age[k, i, j] = rounds - (0 if place[d.before] < i else 1)
-                share[k, i, j] = STREAMED if d.stream else 0.0
-    return OrderTables(sequence, before, age, share, count)
+                age = round_lag(d, order.shift) - (0 if place[d.before] < i else 1)
+                table[k, i, j] = d.before, age, d.stream
+    return OrderTables(sequence, table)
 
 
 STREAMED = 0.9
 """Share of a forward call that can be done on finished samples while the last ones are still being generated."""
 
 
-def cycles(schedule: Schedule) -> tuple[Ints, Ints, Floats]:
+def cycles(schedule: Schedule) -> tuple[Ints, Floats]:
     """Pairs that can never overlap, and the longer cycles.
 
     If two operations lie on one closed walk of total lag 1, every instance of one ends before the next instance of
@@ -209,20 +195,15 @@ def cycles(schedule: Schedule) -> tuple[Ints, Ints, Floats]:
             for j in range(n):
                 distance[i][j] = min(distance[i][j], distance[i][k] + distance[k][j])
     sequential = [sum(1 << j for j in range(n) if j != i and distance[i][j] + distance[j][i] <= 1) for i in range(n)]
-    longer = {(mask, lag) for mask, lag in _simple_cycles(n, solid) if lag > 1}
-    masks = sorted(longer)
-    return (
-        np.array(sequential, dtype=np.int64),
-        np.array([m for m, _ in masks], dtype=np.int64),
-        np.array([lag for _, lag in masks], dtype=np.float64),
-    )
+    longer = sorted({(mask, lag) for mask, lag in _simple_cycles(n, solid) if lag > 1})
+    return np.array(sequential, dtype=np.int64), np.array(longer, dtype=np.float64).reshape(-1, 2)
 
 
-def _simple_cycles(n: int, edges: Sequence[object]) -> list[tuple[int, int]]:
+def _simple_cycles(n: int, edges: Sequence[Dependency]) -> list[tuple[int, int]]:
     """(mask of operations, lag) of every simple cycle."""
     following: list[list[tuple[int, int]]] = [[] for _ in range(n)]
     for d in edges:
-        following[d.before].append((d.after, d.lag))  # type: ignore[attr-defined]
+        following[d.before].append((d.after, d.lag))
     found = []
 
     def walk(first: int, here: int, mask: int, lag: int) -> None:
@@ -236,5 +217,3 @@ def _simple_cycles(n: int, edges: Sequence[object]) -> list[tuple[int, int]]:
         walk(first, first, 1 << first, 0)
     return found
 
-
-__all__ = ["Candidate", "Floats", "Ints", "Mesh", "OrderTables", "Problem", "Tables", "order_tables"]

@@ -6,13 +6,24 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ropewalk.planner.search.branching import BEST, EPSILON, LOWEST, Branching, State, branch
+from ropewalk.planner.search.branching import (
+    ALIVE,
+    BEST,
+    LOWEST,
+    Branching,
+    State,
+    branch,
+    node_bound,
+    place_calls,
+    place_moves,
+)
 from ropewalk.planner.jit import COMPILED
-from ropewalk.planner.search.kernels import evaluate, scratch
-from ropewalk.planner.search.problem import FAR, Floats, Ints, Problem
+from ropewalk.planner.search.kernels import conflicts, evaluate, scratch
+from ropewalk.planner.search.problem import FAR, FROM, GEOMETRY, MESH, SECONDS, TO, Floats, Ints, Problem
 from ropewalk.planner.search.symmetry import symmetries
 
-MIXTURES = (1.0, 0.75, 0.5, 0.25, 0.0)
+MIXTURES = (1.0, 0.5, 0.0)
+"""More of them drop hardly more nodes."""
 LADDER = (0.1, 0.05, 0.03, 0.02, 0.015, 0.01, 0.0075, 0.005, 0.003, 0.002, 0.001, 0.0)
 """Gaps tried one after another: each complete pass is a certificate, so that a budget that ends leaves the last one."""
 SLICE = 200_000 if COMPILED else 200
@@ -49,7 +60,7 @@ def prove(
     began = clock()
     tables, orders, room = problem.tables, problem.orders, scratch(problem.tables)
     tree = branching(problem, break_symmetry=break_symmetry)
-    best = np.full(tables.calls, -1, dtype=np.int64)
+    best = np.full(problem.schedule.calls, -1, dtype=np.int64)
     period = FAR
     if start is not None:
         best[:] = start
@@ -58,7 +69,7 @@ def prove(
     for epsilon in [e for e in LADDER if e > gap] + [gap]:
         if period < FAR and period / lower - 1.0 <= max(gap, epsilon) and epsilon > 0.0:
             continue
-        state = _state(tables.calls, best, period, epsilon, len(tree.smaller))
+        state = _state(tree, best, period, epsilon)
         complete = False
         while not complete and clock() - began < budget_seconds:
             complete = branch(tables, tree, orders, state, room, SLICE)
@@ -77,90 +88,93 @@ def prove(
 
 def root_bound(problem: Problem, tree: Branching) -> float:
     """Bound before anything is chosen."""
-    from ropewalk.planner.search.branching import node_bound
+    state, w = _state(tree, np.zeros(0, dtype=np.int64), FAR, 0.0), scratch(problem.tables)
+    place_calls(problem.tables.candidates, tree.least, tree.groups, tree.mixed, state.chosen, w.ops, w.bits)
+    place_moves(problem.tables.candidates, tree.groups, tree.moves, tree.prices, state.chosen, w.ops, w.bits)
+    conflicts(w.bits)
+    hint = np.array([FAR, 0.0])
+    return float(node_bound(tree.mixed, problem.tables.cycles, state.chosen, w.ops, w.bits, w.stack, hint))
 
-    state = _state(problem.tables.calls, np.full(problem.tables.calls, -1, dtype=np.int64), FAR, 0.0, 0)
-    return float(node_bound(problem.tables, tree, state, scratch(problem.tables), FAR))
 
-
-def _state(calls: int, best: Ints, period: float, epsilon: float, groups: int) -> State:
-    del groups
-    alive = np.full(2 * calls + 1, -1, dtype=np.int64)
+def _state(tree: Branching, best: Ints, period: float, epsilon: float) -> State:
+    calls = len(tree.level_call)
+    path = np.zeros((2, 2 * calls + 1), dtype=np.int64)
+    path[ALIVE] = -1
     return State(
         level=np.zeros(1, dtype=np.int64),
-        cursor=np.zeros(2 * calls + 1, dtype=np.int64),
-        alive=alive,
-        group=np.full(calls, -1, dtype=np.int64),
-        plan=np.full(calls, -1, dtype=np.int64),
+        path=path,
+        chosen=np.full((2, calls), -1, dtype=np.int64),
         best=best.copy(),
         value=np.array([period, FAR, epsilon]),
         count=np.zeros(2, dtype=np.int64),
+        hint=np.zeros((2 * calls, 2)),
     )
 
 
 def branching(problem: Problem, *, break_symmetry: bool = True) -> Branching:
     """Group the candidates by mesh and take the least of everything."""
     t = problem.tables
-    call = np.repeat(np.arange(t.calls), np.diff(t.call_start))
-    new = np.r_[True, (t.mesh[1:] != t.mesh[:-1]) | (call[1:] != call[:-1])]
-    first = np.flatnonzero(new)
-    group_call, mesh = call[first], t.mesh[first]
-    group_start = np.searchsorted(group_call, np.arange(t.calls + 1))
-    seconds = np.minimum.reduceat(t.seconds, first)
-    area = seconds * t.mesh_gpus[mesh] / t.gpus
+    mesh = t.candidates[:, MESH].astype(np.int64)
+    calls = len(t.call_start) - 1
+    call = np.repeat(np.arange(calls), np.diff(t.call_start))
+    first = np.flatnonzero(np.r_[True, (mesh[1:] != mesh[:-1]) | (call[1:] != call[:-1])])
+    group_start = np.searchsorted(call[first], np.arange(calls + 1))
+    least = np.minimum.reduceat(t.candidates[:, : TO + 1], first, axis=0)
+    seconds, share = least[:, SECONDS], least[:, TO] - least[:, FROM]
     mixed = np.array(
-        [np.minimum.reduceat(share * seconds + (1 - share) * area, group_start[:-1]) for share in MIXTURES]
+        [
+            [*np.minimum.reduceat(seconds * (part + (1 - part) * share), group_start[:-1]), part]
+            for part in MIXTURES
+        ]
     )
-    turn = np.concatenate(
-        [a + np.argsort((seconds + area)[a:b], kind="stable") for a, b in zip(group_start[:-1], group_start[1:])]
-    )
-    floors, sources, targets = _floors(problem, first, group_start)
-    smaller, fixed = _symmetry_bits(problem, first) if break_symmetry else (np.zeros_like(first), np.zeros_like(first))
+    starts = list(zip(group_start[:-1], group_start[1:], strict=True))
+    moves, prices = _floors(problem, first, group_start)
+    number = np.concatenate([np.arange(b - a) for a, b in starts])
+    lower, fixed = _symmetry_bits(problem, first) if break_symmetry else (np.zeros_like(first), np.zeros_like(first))
+    rows = np.column_stack([t.meshes[mesh[first]], first, number, lower, fixed])
     return Branching(
-        level_call=np.argsort(-mixed[2], kind="stable").astype(np.int64),
+        level_call=_levels(problem, mixed),
         group_start=group_start.astype(np.int64),
-        mesh=mesh,
-        first=np.r_[first, len(t.mesh)].astype(np.int64),
-        seconds=seconds,
-        static=np.minimum.reduceat(t.static, first),
-        active=np.minimum.reduceat(t.active, first),
-        turn=turn.astype(np.int64),
+        groups=np.vstack([rows, [0, 0, 0, len(mesh), 0, 0, 0]]).astype(np.int64),
+        least=least,
+        turn=np.concatenate([a + np.argsort((seconds * (1 + share))[a:b], kind="stable") for a, b in starts]),
         mixed=mixed,
-        mixtures=np.array(MIXTURES),
-        floor_start=np.r_[0, np.cumsum([f.size for f in floors])].astype(np.int64),
-        floor_width=np.array([f.shape[1] for f in floors], dtype=np.int64),
-        floor=np.concatenate([np.zeros(0), *(f.ravel() for f in floors)]),
-        floor_source=sources,
-        floor_target=targets,
-        smaller=smaller,
-        fixed=fixed,
+        moves=moves,
+        prices=prices,
     )
 
 
-def _floors(problem: Problem, first: Ints, group_start: Ints) -> tuple[list[Floats], Floats, Floats]:
-    """By move: least price between the candidates of two groups; by group, least over the other side."""
+def _levels(problem: Problem, mixed: Floats) -> Ints:
+    """Calls in the order they are decided: those whose parameters move first, then by weight."""
+    moved = {call for move in problem.schedule.moves for call in (move.source, move.target)}
+    weight = mixed[len(MIXTURES) // 2, :-1]
+    return np.array(sorted(range(len(weight)), key=lambda c: (c not in moved, -weight[c])), dtype=np.int64)
+
+
+def _floors(problem: Problem, first: Ints, group_start: Ints) -> tuple[Ints, Floats]:
+    """The moves' rows, and all prices: exact ones, then the least between groups, with an open end first and last."""
     t = problem.tables
-    ends = np.r_[first, len(t.mesh)]
-    widest = int(np.diff(group_start).max())
-    moves = problem.schedule.moves
-    sources, targets = np.zeros((len(moves), widest)), np.zeros((len(moves), widest))
-    floors = []
-    for j, move in enumerate(moves):
-        rows, columns = (
-            [t.geometry[ends[g] : ends[g + 1]] for g in range(group_start[c], group_start[c + 1])]
+    ends = np.r_[first, len(t.candidates)]
+    geometry = t.candidates[:, GEOMETRY].astype(np.int64)
+    rows, prices, used = [], [t.prices], len(t.prices)
+    for j, move in enumerate(problem.schedule.moves):
+        sources, targets = (
+            [geometry[ends[g] : ends[g + 1]] for g in range(group_start[c], group_start[c + 1])]
             for c in (move.source, move.target)
         )
-        by_row = np.stack([problem.move_seconds[j][r].min(axis=0) for r in rows])
-        floor = np.stack([by_row[:, c].min(axis=1) for c in columns], axis=1)
-        floors.append(floor)
-        sources[j, : len(rows)] = floor.min(axis=1)
-        targets[j, : len(columns)] = floor.min(axis=0)
-    return floors, sources, targets
+        by_row = np.stack([problem.move_seconds[j][s].min(axis=0) for s in sources])
+        floor = np.stack([by_row[:, d].min(axis=1) for d in targets], axis=1)
+        floor = np.vstack([floor.min(axis=0), floor])
+        floor = np.column_stack([floor, floor.min(axis=1)])
+        rows.append((*t.moves[j], used, floor.shape[1]))
+        prices.append(floor.ravel())
+        used += floor.size
+    return np.array(rows, dtype=np.int64).reshape(-1, 6), np.concatenate(prices)
 
 
 def _symmetry_bits(problem: Problem, first: Ints) -> tuple[Ints, Ints]:
     """By group: which symmetries lower its number, which leave it."""
-    group_of = np.repeat(np.arange(len(first)), np.diff(np.r_[first, len(problem.tables.mesh)]))
+    group_of = np.repeat(np.arange(len(first)), np.diff(np.r_[first, len(problem.tables.candidates)]))
     smaller = np.zeros(len(first), dtype=np.int64)
     fixed = np.zeros(len(first), dtype=np.int64)
     for bit, image in enumerate(symmetries(problem)):

@@ -15,11 +15,11 @@ from ropewalk.planner.search.kernels import (
     fill,
     growth,
     make_room,
-    polish,
+    polish_pair,
     scratch,
     temper,
 )
-from ropewalk.planner.search.problem import FAR, Floats, Ints, OrderTables, Problem, order_tables
+from ropewalk.planner.search.problem import FAR, SECONDS, Floats, Ints, OrderTables, Problem, order_tables
 from ropewalk.records.errors import InputError
 
 REPLICAS = 24
@@ -78,7 +78,10 @@ def polished(problem: Problem, plan: tuple[int, ...], period_seconds: float) -> 
     here = np.array(plan, dtype=np.int64)
     room = scratch(problem.tables)
     while True:
-        found = polish(problem.tables, problem.orders, here, room, period_seconds)
+        found = period_seconds
+        for a in range(len(here)):
+            for b in range(a):
+                found = polish_pair(problem.tables, problem.orders, here, room, found, a, b)
         if found >= period_seconds:
             return tuple(int(k) for k in here), period_seconds
         period_seconds = float(found)
@@ -88,12 +91,13 @@ def start(problem: Problem, orders: OrderTables, rng: np.random.Generator, repli
     """Feasible plans: half of the replicas start from the fastest candidate of every call, half at random."""
     tables, room = problem.tables, scratch(problem.tables)
     low, high = tables.call_start[:-1], tables.call_start[1:]
-    fastest = np.array([a + np.argmin(tables.seconds[a:b]) for a, b in zip(low, high, strict=True)], dtype=np.int64)
-    plans = np.zeros((replicas, tables.calls), dtype=np.int64)
+    seconds = tables.candidates[:, SECONDS]
+    fastest = np.array([a + np.argmin(seconds[a:b]) for a, b in zip(low, high, strict=True)], dtype=np.int64)
+    plans = np.zeros((replicas, len(low)), dtype=np.int64)
     cost = np.full(replicas, FAR)
     for r in range(replicas):
         plans[r] = fastest if r % 2 else rng.integers(low, high)
-        if make_room(tables, plans[r], room, rng.random((STARTS, 2))):
+        if make_room(tables, plans[r], room.room, rng.random((STARTS, 2))):
             cost[r], _ = evaluate(tables, orders, plans[r], room)
     if cost.min() >= FAR:
         raise InputError("no plan of this space fits in memory: see `ropewalk plan --memory` for what would make it fit")
@@ -123,14 +127,15 @@ def few_orders(problem: Problem, seed: int = 0, *, most: int = FEW_ORDERS) -> Or
 def order_costs(problem: Problem, rng: np.random.Generator, plans: int) -> Floats:
     """Period of random plans (memory left aside) under each order, over the plan's bound: (plans, orders)."""
     tables, room = problem.tables, scratch(problem.tables)
-    single = [order_tables(problem.schedule, [order]) for order in problem.schedule.orders]
-    costs = np.zeros((plans, len(single)))
+    orders = problem.orders
+    costs = np.zeros((plans, len(orders.sequence)))
     for i in range(plans):
         plan: Ints = rng.integers(tables.call_start[:-1], tables.call_start[1:])
-        fill(tables, plan, room)
-        floor = bound(tables, room)
-        for k, orders in enumerate(single):
-            costs[i, k] = growth(tables.operations, orders, 0, room, FAR) / floor
+        fill(tables.candidates, tables.meshes, tables.moves, tables.prices, plan, room.ops, room.bits)
+        floor = bound(tables.cycles, room.ops, room.bits, room.stack)
+        for k in range(costs.shape[1]):
+            found = growth(orders.sequence[k], orders.waits[k], room.ops, room.bits, room.history, FAR)
+            costs[i, k] = found / floor
     return costs
 
 
