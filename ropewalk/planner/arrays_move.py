@@ -24,8 +24,8 @@ from ropewalk.planner.kernels_move import (
 
 Mask: TypeAlias = NDArray[np.bool_]
 
-BLOCK = 2**18
-"""About so many ranks of nodes are worked on together."""
+BLOCK = 2**15
+"""Pairs × (ranks of a node)² that are worked on together: few enough for the processor's cache."""
 
 
 def figures(sources: Ints, targets: Ints, pairs: Ints, rows: Ints, nodes: Ints, out: Floats) -> None:

@@ -7,8 +7,9 @@ Sent is the figure of evenly shared holders (`Route.even_sent_bytes`). Pairs tha
 are priced once, and so are all pairs of meshes that share no node.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,9 @@ class Shares:
 
 
 FULL = Shares()
+
+Count: TypeAlias = Callable[[Ints, Ints, Ints, Ints, Ints, Floats], None]
+COUNT: Count = kernels_move.figures if COMPILED else arrays_move.figures
 
 BLOCK = 2**18
 """Pairs whose numbers are worked out together."""
@@ -129,12 +133,17 @@ def node_runs(cluster: Cluster) -> Ints:
 
 
 def move_figures(
-    weights: LayerBytes, sources: Geometries, targets: Geometries, pairs: Ints, cluster: Cluster
+    weights: LayerBytes,
+    sources: Geometries,
+    targets: Geometries,
+    pairs: Ints,
+    cluster: Cluster,
+    *,
+    count: Count = COUNT,
 ) -> Floats:
     """For each (source, target) of `pairs`: most bytes received, most bytes sent, whether nodes are crossed (1.0)."""
     rows = np.array([weights.layers, weights.first_bytes, weights.layer_bytes, weights.last_bytes], np.int64)
     out = np.zeros((len(pairs), 3))
-    count = kernels_move.figures if COMPILED else arrays_move.figures
     if len(pairs):
         count(_meshes(sources), _meshes(targets), pairs, rows, node_runs(cluster), out)
     return out
