@@ -191,20 +191,22 @@ def _prune(call: int, rows: list[Candidate], plan: Schedule, tables: Sequence[Fl
     price = np.concatenate(prices, axis=1)
     kept: list[Candidate] = []
     by_mesh: dict[int, list[Candidate]] = {}
+    cheaper: dict[tuple[int, int], bool] = {}
     for row in sorted(rows, key=lambda c: (c.mesh, c.seconds, c.static_bytes, c.static_bytes + c.active_bytes)):
         mine = by_mesh.setdefault(row.mesh, [])
-        if not any(_beats(other, row, price) for other in mine):
+        if not any(_beats(other, row, price, cheaper) for other in mine):
             mine.append(row)
             kept.append(row)
     return kept
 
 
-def _beats(one: Candidate, other: Candidate, price: Floats) -> bool:
-    return (
-        one.static_bytes <= other.static_bytes
-        and one.static_bytes + one.active_bytes <= other.static_bytes + other.active_bytes
-        and (one.geometry == other.geometry or bool((price[one.geometry] <= price[other.geometry]).all()))
-    )
+def _beats(one: Candidate, other: Candidate, price: Floats, cheaper: dict[tuple[int, int], bool]) -> bool:
+    if one.static_bytes > other.static_bytes or one.static_bytes + one.active_bytes > other.static_bytes + other.active_bytes:
+        return False
+    pair = (one.geometry, other.geometry)
+    if pair not in cheaper:
+        cheaper[pair] = pair[0] == pair[1] or bool((price[pair[0]] <= price[pair[1]]).all())
+    return cheaper[pair]
 
 
 def _least(usable: Sequence[float], mesh: Mesh) -> float:
