@@ -11,6 +11,8 @@ to one of lower number; which symmetries the tables really have is checked befor
 
 from typing import NamedTuple
 
+import numpy as np
+
 from ropewalk.planner.jit import njit
 from ropewalk.planner.search.kernels import (
     ADJACENT,
@@ -91,7 +93,7 @@ class State(NamedTuple):
     best: Ints
     value: Floats
     """BEST LOWEST EPSILON: best period, least bound."""
-    count: Ints
+    tally: Ints
     hint: Floats
     """[level, LIMIT FAVOURITE]: where a node is dropped, and the mixture that dropped the last one."""
 
@@ -118,7 +120,7 @@ def branch(t: Tables, b: Branching, orders: OrderTables, s: State, w: Scratch, n
         if step <= 0:
             continue
         nodes -= 1
-        s.count[NODES] += 1
+        s.tally[NODES] += 1
         hint[level, LIMIT] = value[BEST] / (1.0 + value[EPSILON])
         place_calls(candidates, least, groups, mixed, chosen, ops, bits)
         place_moves(candidates, groups, moves, prices, chosen, ops, bits)
@@ -130,7 +132,7 @@ def branch(t: Tables, b: Branching, orders: OrderTables, s: State, w: Scratch, n
             level += 1
             path[CURSOR, level] = 0
     s.level[0] = level
-    return level < 0
+    return bool(level < 0)
 
 
 @njit
@@ -166,7 +168,7 @@ def pick_candidate(level: int, c: int, groups: Ints, path: Ints, chosen: Ints) -
 @njit
 def leaf(t: Tables, orders: OrderTables, s: State, w: Scratch) -> None:
     """A whole plan: note its bound; where it may beat the best, its period."""
-    s.count[PLANS] += 1
+    s.tally[PLANS] += 1
     plan = s.chosen[PLAN]
     fill(t.candidates, t.meshes, t.moves, t.prices, plan, w.ops, w.bits)
     floor = bound(t.cycles, w.ops, w.bits, w.stack)
@@ -191,10 +193,7 @@ def has_room(candidates: Floats, least: Floats, groups: Ints, cell_bytes: Floats
         for cell in range(groups[g, FIRST_CELL], groups[g, END_CELL]):
             room[0, cell] += held
             room[1, cell] = max(room[1, cell], needed)
-    for cell in range(len(cell_bytes)):
-        if room[0, cell] + room[1, cell] > cell_bytes[cell]:
-            return False
-    return True
+    return bool(np.all(room[0] + room[1] <= cell_bytes))
 
 
 @njit

@@ -4,8 +4,8 @@ A candidate goes only where another one of the same call on the same mesh is at 
 bytes held, bytes at the peak, and the price of every move from or to it. So no plan is lost that could be best.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ropewalk.planner.calibration import Calibration, calibration
 from ropewalk.planner.cost import estimate
 from ropewalk.planner.describe import Case
 from ropewalk.planner.footprint import footprint
-from ropewalk.planner.move import Geometries, move_table
+from ropewalk.planner.move import Geometries, Shares, move_table
 from ropewalk.planner.place import Place, place
 from ropewalk.planner.search.meshes import Cells, cells
 from ropewalk.planner.search.problem import Candidate, Floats, Mesh, Problem
@@ -121,11 +121,22 @@ def undominated(options: Sequence[Option]) -> list[Option]:
     return kept
 
 
-def problem_of(case: Case, *, mode: Mode = "synchronous", profile: ProfileTable | None = None) -> Problem:
-    """The planning problem of a case. Raises InputError naming a call that fits nowhere and what would help."""
+def problem_of(
+    case: Case,
+    *,
+    mode: Mode = "synchronous",
+    profile: ProfileTable | None = None,
+    only: Callable[[Mesh], bool] | None = None,
+    prune: bool = True,
+) -> Problem:
+    """The planning problem of a case, over the meshes that `only` lets through. Raises InputError naming a call that
+    fits nowhere and what would help. Without pruning every way to cut a call is kept, also those that cannot be best.
+    """
     constants = calibration(case.calibration)
     plan = schedule(case.graph, mode)
     pieces = cells(case.cluster, case.space)
+    if only is not None:
+        pieces = replace(pieces, meshes=tuple(mesh for mesh in pieces.meshes if only(mesh)))
     usable = tuple(bytes_ * constants.usable_share for bytes_ in pieces.memory_bytes)
     pricing = Pricing(case.cluster, case.space, constants, profile)
     jobs = works(case.graph, case.shapes, case.workload)
@@ -133,53 +144,51 @@ def problem_of(case: Case, *, mode: Mode = "synchronous", profile: ProfileTable 
     for job in jobs:
         per_mesh = [pricing.options(job, mesh, _least(usable, mesh)) for mesh in pieces.meshes]
         if not any(per_mesh):
-            raise InputError(_fits_nowhere(job, pieces, pricing, max(usable)))
+            raise InputError(fits_nowhere(job, pricing, pieces, max(usable)))
         offered.append(per_mesh)
-    return assemble(plan, pieces, usable, offered, jobs, case, constants)
+    listed, cuts_of = _numbered(offered, plan, prune=prune)
+    tables = [
+        move_table(
+            LayerBytes.of(jobs[move.source].shape),
+            _geometries(cuts_of[move.source], pieces),
+            _geometries(cuts_of[move.target], pieces),
+            case.cluster,
+            shares=Shares(constants.inside_share, constants.between_share),
+        )
+        for move in plan.moves
+    ]
+    kept = [_prune(call, rows, plan, tables) if prune else rows for call, rows in enumerate(listed)]
+    ordered = tuple(tuple(sorted(rows, key=lambda c: (c.mesh, c.seconds))) for rows in kept)
+    return Problem(plan, pieces.meshes, ordered, tuple(tables), pieces.gpus, usable)
 
 
-def assemble(
-    plan: Schedule,
-    pieces: Cells,
-    usable: tuple[float, ...],
-    offered: Sequence[Sequence[tuple[Option, ...]]],
-    jobs: Sequence[CallWork],
-    case: Case,
-    constants: Calibration,
-) -> Problem:
-    """Number the geometries, price the moves, drop what is worse in everything."""
+def _numbered(
+    offered: Sequence[Sequence[tuple[Option, ...]]], plan: Schedule, *, prune: bool
+) -> tuple[list[list[Candidate]], list[list[tuple[int, Strategy]]]]:
+    """By call: its candidates, and the (mesh, cut) behind every geometry number. Where no move depends on the cut, an
+    option that another on the same mesh beats in everything is left out."""
     moved = {call for move in plan.moves for call in (move.source, move.target)}
-    geometries: list[list[tuple[int, Strategy]]] = []
     listed: list[list[Candidate]] = []
+    cuts_of: list[list[tuple[int, Strategy]]] = []
     for call, per_mesh in enumerate(offered):
         known: dict[tuple[object, ...], int] = {}
         cut_of: list[tuple[int, Strategy]] = []
         rows = []
         for mesh, options in enumerate(per_mesh):
-            for option in options if call in moved else undominated(options):
+            for option in options if call in moved or not prune else undominated(options):
                 s = option.strategy
                 number = known.setdefault((mesh, s.dp, s.tp, s.pp, s.ep, s.shard), len(known))
                 if number == len(cut_of):
                     cut_of.append((mesh, s))
                 rows.append(Candidate(mesh, s, number, option.seconds, option.static_bytes, option.active_bytes))
         listed.append(rows)
-        geometries.append(cut_of)
-    tables = [
-        move_table(
-            LayerBytes.of(jobs[move.source].shape),
-            _geometries(geometries[move.source], pieces),
-            _geometries(geometries[move.target], pieces),
-            case.cluster,
-        )
-        for move in plan.moves
-    ]
-    kept = [_prune(call, rows, plan, tables) for call, rows in enumerate(listed)]
-    ordered = tuple(tuple(sorted(rows, key=lambda c: (c.mesh, c.seconds))) for rows in kept)
-    return Problem(plan, pieces.meshes, ordered, tuple(tables), pieces.gpus, usable)
+        cuts_of.append(cut_of)
+    return listed, cuts_of
 
 
-def _geometries(cuts_: Sequence[tuple[int, Strategy]], pieces: Cells) -> Geometries:
-    return Geometries.of((pieces.meshes[mesh].first_rank, s.dp, s.tp, s.pp) for mesh, s in cuts_)
+def _geometries(cuts_of: Sequence[tuple[int, Strategy]], pieces: Cells) -> Geometries:
+    plain = Geometries.of((pieces.meshes[mesh].first_rank, s.dp, s.tp, s.pp) for mesh, s in cuts_of)
+    return replace(plain, full=np.array([s.shard == "full" for _, s in cuts_of], dtype=bool))
 
 
 def _prune(call: int, rows: list[Candidate], plan: Schedule, tables: Sequence[Floats]) -> list[Candidate]:
@@ -201,7 +210,10 @@ def _prune(call: int, rows: list[Candidate], plan: Schedule, tables: Sequence[Fl
 
 
 def _beats(one: Candidate, other: Candidate, price: Floats, cheaper: dict[tuple[int, int], bool]) -> bool:
-    if one.static_bytes > other.static_bytes or one.static_bytes + one.active_bytes > other.static_bytes + other.active_bytes:
+    if (
+        one.static_bytes > other.static_bytes
+        or one.static_bytes + one.active_bytes > other.static_bytes + other.active_bytes
+    ):
         return False
     pair = (one.geometry, other.geometry)
     if pair not in cheaper:
@@ -213,6 +225,34 @@ def _least(usable: Sequence[float], mesh: Mesh) -> float:
     return min(usable[mesh.first_cell : mesh.first_cell + mesh.cells])
 
 
-def _fits_nowhere(job: CallWork, pieces: Cells, pricing: Pricing, usable: float) -> str:
-    del pieces, pricing
-    return f"call {job.name!r} fits on no mesh of the cluster with {usable / 1e9:.0f} GB usable on a GPU"
+def fits_nowhere(job: CallWork, pricing: Pricing, pieces: Cells, usable: float) -> str:
+    """One sentence: how much the call needs at least, of what, and what would make it fit."""
+    best: tuple[float, dict[str, float]] | None = None
+    for mesh in pieces.meshes:
+        for cut in cuts(job, place(pricing.cluster, mesh.first_rank, mesh.gpus), pricing.space):
+            for strategy in cut:
+                need = footprint(job, strategy, pricing.constants)
+                bytes_ = need.static_bytes + need.active_bytes
+                if best is None or bytes_ < best[0]:
+                    best = bytes_, {**need.static, **need.active}
+    if best is None:
+        return (
+            f"no tp of {list(pricing.space.tp)} divides the {job.shape.heads} heads of {job.name!r} on any mesh: "
+            "give other tp sizes"
+        )
+    largest = max(best[1], key=lambda item: best[1][item])
+    return (
+        f"call {job.name!r} of role {job.role!r} needs at least {best[0] / 1e9:.3g} GB on each GPU under every plan, "
+        f"of {usable / 1e9:.3g} GB usable (mostly {largest}, {best[1][largest] / 1e9:.3g} GB): {_mend(job, largest)}"
+    )
+
+
+def _mend(job: CallWork, largest: str) -> str:
+    trained = job.kind == "train" and job.lora_rank is None
+    mends = {
+        "KV": "shorten the answers or take more GPUs",
+        "logits": "take a smaller batch or more GPUs",
+        "activations": "take shorter sequences, or more GPUs",
+    }
+    states = "take more GPUs, or train LoRA adapters of the role" if trained else "take more GPUs or a smaller model"
+    return mends.get(largest, states)

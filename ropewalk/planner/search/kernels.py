@@ -38,7 +38,7 @@ SAME = 1e-9
 TIME, SHARE, WEIGHT = range(3)
 """Rows of `Scratch.ops`: seconds, share of all GPUs, weight in a clique."""
 WHERE, CONFLICT, ADJACENT, SEQUENTIAL = range(4)
-"""Rows of `Scratch.bits`: cells; operations that share a cell; that can never overlap; that the calls themselves order."""
+"""Rows of `Scratch.bits`: cells; operations that share one; that can never overlap; that the graph itself orders."""
 
 
 class Scratch(NamedTuple):
@@ -77,10 +77,7 @@ def fits(candidates: Floats, meshes: Ints, cell_bytes: Floats, plan: Ints, room:
         for cell in range(meshes[m, FIRST_CELL], meshes[m, END_CELL]):
             room[0, cell] += candidates[k, STATIC]
             room[1, cell] = max(room[1, cell], candidates[k, ACTIVE])
-    for cell in range(room.shape[1]):
-        if room[0, cell] + room[1, cell] > cell_bytes[cell]:
-            return False
-    return True
+    return bool(np.all(room[0] + room[1] <= cell_bytes))
 
 
 @njit
@@ -293,7 +290,7 @@ class Chains(NamedTuple):
     best: Ints
     """[rank, call]: the best distinct plans, in no order."""
     best_cost: Floats
-    count: Ints
+    tally: Ints
     """Proposals, simulated ones, accepted ones."""
 
 
@@ -352,16 +349,16 @@ def temper(t: Tables, orders: OrderTables, s: Chains, w: Scratch, u: Floats) -> 
         draw(start, trial, u[i, 0], u[i, 1])
         if u[i, 5] < 1.0 / 3.0:
             draw(start, trial, u[i, 2], u[i, 3])
-        s.count[0] += 1
+        s.tally[0] += 1
         if fits(candidates, meshes, t.cell_bytes, trial, room):
             limit = s.cost[r] - np.log(u[i, 4]) / s.beta[r]
             fill(candidates, meshes, moves, prices, trial, ops, bits)
             floor = bound(t.cycles, ops, bits, stack)
             if floor <= limit:
-                s.count[1] += 1
+                s.tally[1] += 1
                 cost, _ = best_order(orders, w, floor, limit * (1.0 + SAME))
                 if cost <= limit:
-                    s.count[2] += 1
+                    s.tally[2] += 1
                     s.plan[r] = trial
                     s.cost[r] = cost
                     remember(s, trial, cost)
@@ -427,7 +424,7 @@ def metropolis(t: Tables, orders: OrderTables, s: Chains, w: Scratch, u: Floats)
         trial[:] = s.plan[0]
         draw(t.call_start, trial, u[i, 0], u[i, 1])
         cost, _ = evaluate(t, orders, trial, w)
-        s.count[0] += 1
+        s.tally[0] += 1
         if cost <= s.cost[0] - np.log(u[i, 4]) / s.beta[0]:
             s.plan[0] = trial
             s.cost[0] = cost

@@ -1,4 +1,4 @@
-"""The meshes of a cluster: aligned slices of one node, single nodes, runs of whole nodes; and the cells they are made of.
+"""The meshes of a cluster (aligned slices of a node, nodes, runs of nodes) and the cells they are made of.
 
 Where a cluster has many nodes, meshes are made of blocks of nodes, so that their number stays the same at any size:
 what is searched, and what a certificate speaks of, is then the plans over those meshes.

@@ -12,7 +12,6 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ropewalk.planner.place import Place
 from ropewalk.planner.search.schedule import Dependency, Order, Schedule, round_lag
 from ropewalk.planner.work import Strategy
 from ropewalk.records.errors import InputError
@@ -104,13 +103,16 @@ class Problem:
     """By move: source geometry x target geometry."""
     cell_gpus: tuple[int, ...]
     cell_bytes: tuple[float, ...]
+    """Usable bytes of each GPU of a cell."""
 
     def __post_init__(self) -> None:
         if len(self.cell_gpus) > MOST_CELLS:
             raise InputError(f"{len(self.cell_gpus)} cells are too many (at most {MOST_CELLS}): take coarser meshes")
         for name, options in zip(self.schedule.names, self.candidates, strict=False):
             if not options:
-                raise InputError(f"call {name!r} fits nowhere: see what would make it fit with `ropewalk plan --memory`")
+                raise InputError(
+                    f"call {name!r} fits nowhere: see what would make it fit with `ropewalk plan --memory`"
+                )
 
     @cached_property
     def tables(self) -> Tables:
@@ -216,4 +218,3 @@ def _simple_cycles(n: int, edges: Sequence[Dependency]) -> list[tuple[int, int]]
     for first in range(n):
         walk(first, first, 1 << first, 0)
     return found
-

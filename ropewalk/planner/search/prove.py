@@ -3,9 +3,11 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
+from ropewalk.planner.jit import COMPILED
 from ropewalk.planner.search.branching import (
     ALIVE,
     BEST,
@@ -17,7 +19,6 @@ from ropewalk.planner.search.branching import (
     place_calls,
     place_moves,
 )
-from ropewalk.planner.jit import COMPILED
 from ropewalk.planner.search.kernels import conflicts, evaluate, scratch
 from ropewalk.planner.search.problem import FAR, FROM, GEOMETRY, MESH, SECONDS, TO, Floats, Ints, Problem
 from ropewalk.planner.search.symmetry import symmetries
@@ -73,7 +74,7 @@ def prove(
         complete = False
         while not complete and clock() - began < budget_seconds:
             complete = branch(tables, tree, orders, state, room, SLICE)
-        nodes += int(state.count[0])
+        nodes += int(state.tally[0])
         if state.value[BEST] < period:
             period = float(state.value[BEST])
             best = state.best.copy()
@@ -106,7 +107,7 @@ def _state(tree: Branching, best: Ints, period: float, epsilon: float) -> State:
         chosen=np.full((2, calls), -1, dtype=np.int64),
         best=best.copy(),
         value=np.array([period, FAR, epsilon]),
-        count=np.zeros(2, dtype=np.int64),
+        tally=np.zeros(2, dtype=np.int64),
         hint=np.zeros((2 * calls, 2)),
     )
 
@@ -122,12 +123,9 @@ def branching(problem: Problem, *, break_symmetry: bool = True) -> Branching:
     least = np.minimum.reduceat(t.candidates[:, : TO + 1], first, axis=0)
     seconds, share = least[:, SECONDS], least[:, TO] - least[:, FROM]
     mixed = np.array(
-        [
-            [*np.minimum.reduceat(seconds * (part + (1 - part) * share), group_start[:-1]), part]
-            for part in MIXTURES
-        ]
+        [[*np.minimum.reduceat(seconds * (part + (1 - part) * share), group_start[:-1]), part] for part in MIXTURES]
     )
-    starts = list(zip(group_start[:-1], group_start[1:], strict=True))
+    starts = list(pairwise(group_start))
     moves, prices = _floors(problem, first, group_start)
     number = np.concatenate([np.arange(b - a) for a, b in starts])
     lower, fixed = _symmetry_bits(problem, first) if break_symmetry else (np.zeros_like(first), np.zeros_like(first))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Literal, TypeAlias
 
-from ropewalk.plan.graph import CallGraph
+from ropewalk.plan.graph import CallGraph, Kind
 from ropewalk.records.errors import InputError
 
 Mode: TypeAlias = Literal["synchronous", "one-step-off", "streaming"]
@@ -56,6 +56,9 @@ class Schedule:
     names: tuple[str, ...]
     """Of the operations: the calls in graph order, then the moves."""
     calls: int
+    roles: tuple[str, ...]
+    """By call."""
+    kinds: tuple[Kind, ...]
     moves: tuple[Move, ...]
     dependencies: tuple[Dependency, ...]
     orders: tuple[Order, ...]
@@ -94,7 +97,15 @@ def schedule(graph: CallGraph, mode: Mode = "synchronous") -> Schedule:
         found.append(Dependency(move.target, number, 0))
     found += _held_back(len(names), found, set(trains.values()))
     dependencies = tuple(found)
-    return Schedule(names, len(calls), moves, dependencies, _orders(len(names), len(calls), moves, dependencies))
+    return Schedule(
+        names=names,
+        calls=len(calls),
+        roles=tuple(call.role for call in calls),
+        kinds=tuple(call.kind for call in calls),
+        moves=moves,
+        dependencies=dependencies,
+        orders=_orders(len(names), len(calls), moves, dependencies),
+    )
 
 
 def _reduced(edges: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -142,7 +153,9 @@ def _orders(names: int, calls: int, moves: Sequence[Move], dependencies: Sequenc
         for number, move in enumerate(moves, start=calls):
             shift[number] += shift[move.target]
         if all(round_lag(d, shift) >= 0 for d in dependencies):
-            found += [Order(sequence, tuple(shift)) for sequence in _sequences(names, calls, moves, dependencies, shift)]
+            found += [
+                Order(sequence, tuple(shift)) for sequence in _sequences(names, calls, moves, dependencies, shift)
+            ]
     return tuple(dict.fromkeys(found))
 
 

@@ -70,7 +70,7 @@ def search(
         if lowest < history[-1][1]:
             history.append((clock() - began, lowest))
     best = _ranked(problem, chains)
-    return Found(best[0][1], best[0][0], best, int(chains.count[0]), int(chains.count[1]), clock() - began, history)
+    return Found(best[0][1], best[0][0], best, int(chains.tally[0]), int(chains.tally[1]), clock() - began, history)
 
 
 def polished(problem: Problem, plan: tuple[int, ...], period_seconds: float) -> tuple[tuple[int, ...], float]:
@@ -100,7 +100,9 @@ def start(problem: Problem, orders: OrderTables, rng: np.random.Generator, repli
         if make_room(tables, plans[r], room.room, rng.random((STARTS, 2))):
             cost[r], _ = evaluate(tables, orders, plans[r], room)
     if cost.min() >= FAR:
-        raise InputError("no plan of this space fits in memory: see `ropewalk plan --memory` for what would make it fit")
+        raise InputError(
+            "no plan of this space fits in memory: see `ropewalk plan --memory` for what would make it fit"
+        )
     for r in np.flatnonzero(cost >= FAR):
         plans[r], cost[r] = plans[cost.argmin()], cost.min()
     ladder = np.geomspace(COLDEST, HOTTEST, replicas) / cost.min()
@@ -142,6 +144,8 @@ def order_costs(problem: Problem, rng: np.random.Generator, plans: int) -> Float
 def _ranked(problem: Problem, chains: Chains) -> list[tuple[float, tuple[int, ...]]]:
     """The best plans, judged by all orders."""
     room = scratch(problem.tables)
-    found = {tuple(int(k) for k in plan) for plan, cost in zip(chains.best, chains.best_cost, strict=True) if cost < FAR}
+    found = {
+        tuple(int(k) for k in plan) for plan, cost in zip(chains.best, chains.best_cost, strict=True) if cost < FAR
+    }
     judged = [(float(evaluate(problem.tables, problem.orders, np.array(p), room)[0]), p) for p in sorted(found)]
     return sorted(judged)
