@@ -1,1 +1,1 @@
-"""Cost model, simulator, search, bound: call graph + cluster + workload in, plan out; price and memory bills. No torch."""
+"""Cost model, search, bound, price: call graph, cluster and workload in, plan and proof out. No torch."""
