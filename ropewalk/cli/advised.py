@@ -6,10 +6,10 @@ from typing import Any
 from ropewalk.cli.priced import between, figure_json, grid
 from ropewalk.cli.said import table
 from ropewalk.plan.memory import show
-from ropewalk.planner.advise import BATCH_ROWS, Advice, Choice, Need, Question, Stage
-from ropewalk.planner.colocate import Rung
-from ropewalk.planner.flops import PARTS
-from ropewalk.planner.work import Strategy
+from ropewalk.planner.advice.advise import BATCH_ROWS, Advice, Choice, Need, Question, Stage
+from ropewalk.planner.advice.colocate import Rung
+from ropewalk.planner.estimate.work import Strategy
+from ropewalk.planner.price.flops import PARTS
 
 
 def advice_lines(question: Question, advice: Advice) -> list[str]:

@@ -10,9 +10,9 @@ import typer
 from ropewalk.cli.options import gathered
 from ropewalk.cli.said import say
 from ropewalk.plan.cluster import Gpu
-from ropewalk.planner.figure import Figure
-from ropewalk.planner.jobs import KINDS, Amount, job, number, trunk
-from ropewalk.planner.price import Assumptions, price
+from ropewalk.planner.price.figure import Figure
+from ropewalk.planner.price.job_price import Assumptions, price
+from ropewalk.planner.price.jobs import KINDS, Amount, job, number, trunk
 from ropewalk.records.errors import InputError
 
 USUAL_GPUS = ("a100", "h100", "h200", "b200")
@@ -106,8 +106,8 @@ def _advise(options: Advise) -> None:
     """
     from ropewalk.cli.advised import advice_json, advice_lines
     from ropewalk.plan.sizes import shape_of
-    from ropewalk.planner.advise import Question, advise
-    from ropewalk.planner.hardware import cluster
+    from ropewalk.planner.advice.advise import Question, advise
+    from ropewalk.planner.case.hardware import cluster
 
     if not options.model or not options.cluster:
         raise InputError("an advice needs a model and GPUs: ropewalk advise --model 7b --cluster 8xa100 --verifiable")
@@ -146,7 +146,7 @@ def percentages(text: str, option: str) -> Figure:
 
 def chosen_gpus(names: Sequence[str], prices: Sequence[str]) -> list[Gpu]:
     """GPUs by name, with other prices where given: for all of them, or for one by its name."""
-    from ropewalk.planner.hardware import cluster
+    from ropewalk.planner.case.hardware import cluster
 
     found = {name.lower(): cluster(name).groups[0].gpu for name in names}
     for text in prices:
@@ -161,8 +161,8 @@ def chosen_gpus(names: Sequence[str], prices: Sequence[str]) -> list[Gpu]:
 
 def _known(options: Cost) -> None:
     from ropewalk.cli.priced import claim_json, claim_lines, published_lines
-    from ropewalk.planner.published import HOURS, RUNS
-    from ropewalk.planner.rules_of_thumb import findings
+    from ropewalk.planner.price.published import HOURS, RUNS
+    from ropewalk.planner.price.rules_of_thumb import findings
 
     if options.kind is not None:
         raise InputError("--published and --claims are tables of their own: leave the kind of job out")

@@ -5,12 +5,12 @@ from typing import Any
 
 from ropewalk.cli.said import table
 from ropewalk.plan.memory import show
-from ropewalk.planner.figure import Figure
-from ropewalk.planner.flops import PARTS, TRAIN, attention_share
-from ropewalk.planner.held import usable_bytes
-from ropewalk.planner.price import Assumptions, Job, Price
-from ropewalk.planner.published import PublishedHours, PublishedRun
-from ropewalk.planner.rules_of_thumb import Finding
+from ropewalk.planner.price.figure import Figure
+from ropewalk.planner.price.flops import PARTS, TRAIN, attention_share
+from ropewalk.planner.price.held import usable_bytes
+from ropewalk.planner.price.job_price import Assumptions, Job, Price
+from ropewalk.planner.price.published import PublishedHours, PublishedRun
+from ropewalk.planner.price.rules_of_thumb import Finding
 
 
 def price_lines(title: str, job: Job, prices: Sequence[Price], given: Assumptions) -> list[str]:

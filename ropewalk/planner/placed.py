@@ -12,16 +12,16 @@ import numpy as np
 
 from ropewalk.plan.profile import ProfileTable
 from ropewalk.plan.transfer import LayerBytes
-from ropewalk.planner.calibration import calibration
-from ropewalk.planner.cost import Estimate, estimate
-from ropewalk.planner.describe import Case
-from ropewalk.planner.footprint import Footprint, footprint
-from ropewalk.planner.move import Geometries, Shares, move_table
-from ropewalk.planner.place import place
+from ropewalk.planner.case.describe import Case
+from ropewalk.planner.estimate.calibration import calibration
+from ropewalk.planner.estimate.cost import Estimate, estimate
+from ropewalk.planner.estimate.footprint import Footprint, footprint
+from ropewalk.planner.estimate.place import place
+from ropewalk.planner.estimate.work import CallWork, Strategy, works
+from ropewalk.planner.moving.move import Geometries, Shares, move_table
 from ropewalk.planner.search.kernels import bound, dispatch, evaluate, fill, scratch
 from ropewalk.planner.search.problem import FAR, Candidate, Ints, Mesh, Problem, order_tables
 from ropewalk.planner.search.schedule import Mode, Order, schedule
-from ropewalk.planner.work import CallWork, Strategy, works
 from ropewalk.records.errors import InputError
 from ropewalk.records.span import Span
 

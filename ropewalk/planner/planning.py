@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ropewalk.plan.profile import ProfileTable
-from ropewalk.planner.describe import Case
+from ropewalk.planner.case.describe import Case
 from ropewalk.planner.placed import Judged, Placement, judge
 from ropewalk.planner.search.baselines import Baseline, asymmetric, classical, heuristic, symmetric
 from ropewalk.planner.search.candidates import problem_of

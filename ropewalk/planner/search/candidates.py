@@ -12,17 +12,17 @@ import numpy as np
 from ropewalk.plan.cluster import Cluster
 from ropewalk.plan.profile import ProfileTable
 from ropewalk.plan.transfer import LayerBytes
-from ropewalk.planner.calibration import Calibration, calibration
-from ropewalk.planner.cost import estimate
-from ropewalk.planner.describe import Case
-from ropewalk.planner.footprint import footprint
-from ropewalk.planner.move import Geometries, Shares, move_table
-from ropewalk.planner.place import Place, place
+from ropewalk.planner.case.describe import Case
+from ropewalk.planner.case.space import Space
+from ropewalk.planner.estimate.calibration import Calibration, calibration
+from ropewalk.planner.estimate.cost import estimate
+from ropewalk.planner.estimate.footprint import footprint
+from ropewalk.planner.estimate.place import Place, place
+from ropewalk.planner.estimate.work import CallWork, Strategy, works
+from ropewalk.planner.moving.move import Geometries, Shares, move_table
 from ropewalk.planner.search.meshes import Cells, cells
 from ropewalk.planner.search.problem import Candidate, Floats, Mesh, Problem
 from ropewalk.planner.search.schedule import Mode, Schedule, schedule
-from ropewalk.planner.space import Space
-from ropewalk.planner.work import CallWork, Strategy, works
 from ropewalk.records.errors import InputError
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ropewalk.plan.cluster import Cluster
+from ropewalk.planner.case.space import Space
 from ropewalk.planner.search.problem import MOST_CELLS, Mesh
-from ropewalk.planner.space import Space
 from ropewalk.records.errors import InputError
 
 MOST_BLOCKS = 16

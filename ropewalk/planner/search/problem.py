@@ -12,8 +12,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ropewalk.planner.estimate.work import Strategy
 from ropewalk.planner.search.schedule import Dependency, Order, Schedule, round_lag
-from ropewalk.planner.work import Strategy
 from ropewalk.records.errors import InputError
 
 Ints: TypeAlias = NDArray[np.int64]

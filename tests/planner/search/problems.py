@@ -3,9 +3,9 @@
 import numpy as np
 
 from ropewalk.plan.graph import Call, CallGraph
+from ropewalk.planner.estimate.work import Strategy
 from ropewalk.planner.search.problem import Candidate, Mesh, Problem
 from ropewalk.planner.search.schedule import Mode, schedule
-from ropewalk.planner.work import Strategy
 
 PPO = CallGraph(
     (

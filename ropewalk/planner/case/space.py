@@ -1,0 +1,70 @@
+"""The plans that are looked at: which parts of a node may be a mesh, and how a mesh may be cut."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ropewalk.plan.cluster import Cluster
+from ropewalk.plan.shape import ModelShape
+from ropewalk.planner.estimate.work import Shard
+from ropewalk.records.errors import InputError
+
+SMALL_GPUS, LARGE_GPUS = 16, 128
+"""Up to the first all slices of a node may be meshes; from the second on only whole nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """Meshes are aligned slices of one node, single nodes, and runs of consecutive whole nodes."""
+
+    slice_sizes: tuple[int, ...] = ()
+    """Sizes of the aligned slices of a node, each smaller than a node."""
+    tp: tuple[int, ...] = (1, 2, 4, 8)
+    pp_max: int = 16
+    offload: bool = True
+    """Whether a frozen role's parameters may wait in the host's memory."""
+    tolerance: float = 0.002
+    """A candidate goes if another of the same call and mesh size is nowhere worse by more than this share."""
+    node_runs: bool = True
+    """Whether several nodes may be one mesh."""
+    ep: tuple[int, ...] = (1,)
+    """Ways to spread the experts of a layer."""
+    shard: tuple[Shard, ...] = ("optimizer",)
+    """What the dp ranks of a train call may share."""
+
+    def __post_init__(self) -> None:
+        for name in ("slice_sizes", "tp", "ep"):
+            sizes = getattr(self, name)
+            if any(size < 1 for size in sizes) or len(set(sizes)) != len(sizes):
+                raise InputError(f"a space has {name} = {list(sizes)}: give distinct whole numbers of at least 1")
+        if not self.tp or not self.ep:
+            raise InputError("a space without tp or ep has no plan in it: give at least [1] for each")
+        if self.pp_max < 1:
+            raise InputError(f"a space has pp_max = {self.pp_max}: give a whole number of at least 1")
+        if not 0 <= self.tolerance < 1:
+            raise InputError(f"a space has tolerance = {self.tolerance:g}: give a share from 0 up to 1")
+
+
+def default_space(cluster: Cluster, shapes: Mapping[str, ModelShape]) -> Space:
+    """Slices 1, 2, 4 of a node up to 16 GPUs, 4 below 128, whole nodes beyond."""
+    if cluster.gpus <= SMALL_GPUS:
+        sizes: tuple[int, ...] = (1, 2, 4)
+    else:
+        sizes = (4,) if cluster.gpus < LARGE_GPUS else ()
+    smallest = min(group.gpus_per_node for group in cluster.groups)
+    sparse = any(shape.experts for shape in shapes.values())
+    return Space(
+        slice_sizes=tuple(size for size in sizes if size < smallest and smallest % size == 0),
+        ep=(1, 2, 4, 8) if sparse else (1,),
+    )
+
+
+def check_space(space: Space, cluster: Cluster, shapes: Mapping[str, ModelShape]) -> None:
+    """Refuse a space that asks for what cannot be. Raises InputError."""
+    for size in space.slice_sizes:
+        if not any(size < group.gpus_per_node and group.gpus_per_node % size == 0 for group in cluster.groups):
+            nodes = " or ".join(sorted({str(group.gpus_per_node) for group in cluster.groups}))
+            raise InputError(f"a slice of {size} GPUs does not cut a node of {nodes}: give a smaller divisor of it")
+    for tp in space.tp:
+        if not any(shape.heads % tp == 0 for shape in shapes.values()):
+            heads = ", ".join(f"{role} {shape.heads}" for role, shape in shapes.items())
+            raise InputError(f"tp = {tp} divides no model's attention heads ({heads}): give a divisor of one of them")
