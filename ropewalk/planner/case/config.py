@@ -149,8 +149,10 @@ class SpaceSection(Section):
     """Most pipeline stages."""
     offload: bool | None = None
     """Whether frozen parameters may wait in the host's memory."""
-    tolerance: float | None = Field(default=None, ge=0, lt=1)
-    """Share by which a candidate must be better somewhere to be kept."""
+    shard: tuple[Literal["none", "optimizer", "full"], ...] | None = None
+    """What the dp ranks of a train call may share: nothing, the optimizer (ZeRO-1), or all of it (ZeRO-3)."""
+    blocks: int | None = Field(default=None, ge=1)
+    """Most pieces that whole nodes are grouped in; meshes are runs of them."""
     node_runs: bool | None = None
     """Whether several nodes may be one mesh."""
 

@@ -111,7 +111,8 @@ def _space(section: SpaceSection, machines: Cluster, shapes: Mapping[str, ModelS
         "ep": section.ep,
         "pp_max": section.pp_max,
         "offload": section.offload,
-        "tolerance": section.tolerance,
+        "shard": section.shard,
+        "blocks": section.blocks,
         "node_runs": section.node_runs,
     }
     usual = default_space(machines, shapes)

@@ -8,6 +8,7 @@ from ropewalk.plan.shape import ModelShape
 from ropewalk.planner.estimate.work import Shard
 from ropewalk.records.errors import InputError
 
+MOST_BLOCKS = 62
 SMALL_GPUS, LARGE_GPUS = 16, 128
 """Up to the first all slices of a node may be meshes; from the second on only whole nodes."""
 
@@ -22,14 +23,14 @@ class Space:
     pp_max: int = 16
     offload: bool = True
     """Whether a frozen role's parameters may wait in the host's memory."""
-    tolerance: float = 0.002
-    """A candidate goes if another of the same call and mesh size is nowhere worse by more than this share."""
     node_runs: bool = True
     """Whether several nodes may be one mesh."""
     ep: tuple[int, ...] = (1,)
     """Ways to spread the experts of a layer."""
     shard: tuple[Shard, ...] = ("optimizer",)
     """What the dp ranks of a train call may share."""
+    blocks: int = 16
+    """Whole nodes are grouped in at most so many pieces of consecutive nodes; meshes are runs of them."""
 
     def __post_init__(self) -> None:
         for name in ("slice_sizes", "tp", "ep"):
@@ -40,8 +41,8 @@ class Space:
             raise InputError("a space without tp or ep has no plan in it: give at least [1] for each")
         if self.pp_max < 1:
             raise InputError(f"a space has pp_max = {self.pp_max}: give a whole number of at least 1")
-        if not 0 <= self.tolerance < 1:
-            raise InputError(f"a space has tolerance = {self.tolerance:g}: give a share from 0 up to 1")
+        if not self.shard or not 1 <= self.blocks <= MOST_BLOCKS:
+            raise InputError(f"a space needs a way to shard and 1 to {MOST_BLOCKS} blocks, got {self}")
 
 
 def default_space(cluster: Cluster, shapes: Mapping[str, ModelShape]) -> Space:
@@ -55,6 +56,7 @@ def default_space(cluster: Cluster, shapes: Mapping[str, ModelShape]) -> Space:
     return Space(
         slice_sizes=tuple(size for size in sizes if size < smallest and smallest % size == 0),
         ep=(1, 2, 4, 8) if sparse else (1,),
+        shard=("optimizer", "full"),
     )
 
 

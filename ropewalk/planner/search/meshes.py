@@ -12,9 +12,6 @@ from ropewalk.planner.case.space import Space
 from ropewalk.planner.search.problem import MOST_CELLS, Mesh
 from ropewalk.records.errors import InputError
 
-MOST_BLOCKS = 16
-"""Blocks of nodes, of which every run is a mesh."""
-
 
 @dataclass(frozen=True, slots=True)
 class Cells:
@@ -28,7 +25,7 @@ class Cells:
 
 def cells(cluster: Cluster, space: Space) -> Cells:
     """Cells and meshes. Raises InputError where there are too many pieces."""
-    blocks = _blocks(cluster)
+    blocks = _blocks(cluster, space.blocks)
     single = len(blocks) == sum(group.nodes for group in cluster.groups)
     pieces: list[tuple[int, int, float]] = []
     bounds = []
@@ -53,10 +50,10 @@ def cells(cluster: Cluster, space: Space) -> Cells:
     )
 
 
-def _blocks(cluster: Cluster) -> list[tuple[int, int, float, int]]:
+def _blocks(cluster: Cluster, most: int) -> list[tuple[int, int, float, int]]:
     """(first rank, GPUs, bytes of a GPU, GPUs of a node) of runs of nodes that are never cut."""
     nodes = sum(group.nodes for group in cluster.groups)
-    size = -(-nodes // MOST_BLOCKS)
+    size = -(-nodes // most)
     found, first = [], 0
     for group in cluster.groups:
         left = group.nodes

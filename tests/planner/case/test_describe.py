@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,7 @@ def test_the_reference_cases_are_frozen(gpus: int) -> None:
     assert found.cluster.between_bytes_per_second == 25e9
     assert found.workload == Workload(512, 1, Lengths.fixed(128), Lengths.fixed(896), minibatches=4, epochs=1)
     slices = {16: (1, 2, 4), 32: (4,), 128: ()}[gpus]
-    assert found.space == Space(slices, (1, 2, 4, 8), pp_max=16, offload=True, tolerance=0.002, node_runs=True)
+    assert found.space == Space(slices, (1, 2, 4, 8), pp_max=16, offload=True, node_runs=True)
     actor, critic = {16: ("7b", "7b"), 32: ("7b", "34b"), 128: ("70b", "70b")}[gpus]
     assert found.shapes["actor"] == found.shapes["reference"] == shape_of(actor)
     assert found.shapes["critic"] == found.shapes["reward"] == shape_of(critic).with_scalar_head()
@@ -57,9 +58,9 @@ def test_the_reference_cases_are_frozen(gpus: int) -> None:
 
 
 @pytest.mark.parametrize("gpus", CASES)
-def test_the_space_of_the_reference_cases_is_the_usual_one(gpus: int) -> None:
+def test_the_space_of_the_reference_cases_is_the_usual_one_without_full_sharding(gpus: int) -> None:
     found = read_case(case_file(gpus))
-    assert default_space(found.cluster, found.shapes) == found.space
+    assert replace(default_space(found.cluster, found.shapes), shard=("optimizer",)) == found.space
 
 
 # --- short forms ----------------------------------------------------------------------------------
@@ -144,7 +145,9 @@ def test_the_space_follows_the_cluster_and_the_models() -> None:
     assert case(cluster="64xa100").space.slice_sizes == (4,)
     assert case(cluster="1024xa100").space.slice_sizes == ()
     assert case(models={"actor": "30b-a3b"}).space.ep == (1, 2, 4, 8)
-    assert case(space={"offload": False, "pp_max": 4}).space == Space((1, 2, 4), pp_max=4, offload=False)
+    assert case(space={"offload": False, "pp_max": 4}).space == Space(
+        (1, 2, 4), pp_max=4, offload=False, shard=("optimizer", "full")
+    )
 
 
 # --- bad input ------------------------------------------------------------------------------------
@@ -201,7 +204,7 @@ GIVEN = {"name": "mine", "between_bytes_per_second": 1e9, "group": [GROUP]}
         ({"space": {"slice_sizes": [8]}}, "a slice of 8 GPUs does not cut a node of 8"),
         ({"space": {"slice_sizes": [3]}}, "a slice of 3 GPUs does not cut a node of 8"),
         ({"space": {"slice_sizes": [0]}}, "give distinct whole numbers of at least 1"),
-        ({"space": {"tolerance": 1.5}}, "space.tolerance must be less than 1"),
+        ({"space": {"blocks": 0}}, "space.blocks must be at least 1"),
         ({"space": {"pp_max": 0}}, "space.pp_max must be at least 1"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
