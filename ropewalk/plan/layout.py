@@ -1,9 +1,11 @@
 """How the ranks of a mesh split a model and its data."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from ropewalk.records.errors import InputError
+
+Shard: TypeAlias = Literal["none", "optimizer", "full"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +18,7 @@ class Layout:
     tp: int = 1
     pp: int = 1
     ep: int = 1
-    shard: Literal["none", "optimizer", "full"] = "none"
+    shard: Shard = "none"
 
     def __post_init__(self) -> None:
         if min(self.dp, self.tp, self.pp, self.ep) < 1:
