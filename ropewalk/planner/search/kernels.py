@@ -33,6 +33,8 @@ from ropewalk.planner.search.problem import (
 )
 
 ROUNDS = 24
+STRIDES = 12
+"""Rounds over which states are compared: what repeats after 1, 2, 3, 4 or 6 rounds repeats after 12."""
 HISTORY = 4
 SAME = 1e-9
 TIME, SHARE, WEIGHT = range(3)
@@ -47,7 +49,7 @@ class Scratch(NamedTuple):
     ops: Floats
     bits: Ints
     history: Floats
-    """[age, operation]: end of the instance that lies `age` instances back."""
+    """[age, operation]: end of the instance that lies `age` instances back; below it, an earlier state to compare."""
     stack: Floats
     """Sets and weights on the way to a clique."""
     room: Floats
@@ -60,7 +62,7 @@ def scratch(tables: Tables) -> Scratch:
     bits = np.zeros((4, n), dtype=np.int64)
     bits[SEQUENTIAL] = tables.sequential
     return Scratch(
-        np.zeros((3, n)), bits, np.zeros((HISTORY, n)), np.zeros((2, n + 2)), np.zeros((2, len(tables.cell_bytes)))
+        np.zeros((3, n)), bits, np.zeros((2 * HISTORY, n)), np.zeros((2, n + 2)), np.zeros((2, len(tables.cell_bytes)))
     )
 
 
@@ -207,34 +209,42 @@ def dispatch(sequence: Ints, waits: Ints, ops: Floats, bits: Ints, h: Floats) ->
 def growth(sequence: Ints, waits: Ints, ops: Floats, bits: Ints, h: Floats, cutoff: float) -> float:
     """Period of one cyclic order: how much later everything ends from one round to the next.
 
-    The recurrence is monotone and commutes with adding a constant, so its growth lies between the least and the
-    greatest difference of two rounds (Collatz and Wielandt); they meet when it is steady. FAR if it is above `cutoff`.
+    The recurrence is monotone and commutes with adding a constant, so its growth per round lies between the least and
+    the greatest difference of two states over the rounds between them (Collatz and Wielandt); they meet when it is
+    steady. FAR if it is above `cutoff`.
     """
-    h[:] = 0.0
+    h[:HISTORY] = 0.0
     high = FAR
     for turn in range(ROUNDS):
         dispatch(sequence, waits, ops, bits, h)
         if turn >= 2:
-            low, high = steady(h, 1)
+            low, high = grown(h, 1, 1)
             if high - low <= SAME * high:
                 return high
             if low >= cutoff:
                 return FAR
-    for stride in (2, 3):
-        _, other = steady(h, stride)
+    h[HISTORY:] = h[:HISTORY]
+    for rounds in range(1, STRIDES + 1):
+        dispatch(sequence, waits, ops, bits, h)
+        low, other = grown(h, HISTORY, rounds)
         high = min(high, other)
+        if other - low <= SAME * other:
+            break
     return high
 
 
 @njit
-def steady(h: Floats, stride: int) -> tuple[float, float]:
-    """Least and greatest growth per round over `stride` rounds; for a stride of 1 over the whole remembered state."""
+def grown(h: Floats, below: int, rounds: int) -> tuple[float, float]:
+    """Least and greatest growth per round from the state that lies `below` rows below to the state on top.
+
+    A state is all that the next round reads: the ends of the last HISTORY − 1 instances of every operation.
+    """
     low, high = FAR, -FAR
-    for age in range(HISTORY - stride if stride == 1 else 1):
+    for age in range(HISTORY - 1):
         for o in range(h.shape[1]):
-            grown = (h[age, o] - h[age + stride, o]) / stride
-            low = min(low, grown)
-            high = max(high, grown)
+            each = (h[age, o] - h[age + below, o]) / rounds
+            low = min(low, each)
+            high = max(high, each)
     return low, high
 
 
@@ -398,14 +408,15 @@ def polish_pair(t: Tables, orders: OrderTables, plan: Ints, w: Scratch, cost: fl
     candidates, meshes, moves, prices, start = t.candidates, t.meshes, t.moves, t.prices, t.call_start
     ops, bits, stack, room = w.ops, w.bits, w.stack, w.room
     trial = plan.copy()
+    quickest = candidates[start[b] : start[b + 1], SECONDS].min()
     for i in range(start[a], start[a + 1]):
         trial[a] = i
-        if candidates[i, SECONDS] >= cost:
+        fill(candidates, meshes, moves, prices, trial, ops, bits)
+        leave_open(moves, b, quickest, ops, bits)
+        if bound(t.cycles, ops, bits, stack) >= cost * (1.0 - SAME):
             continue
         for j in range(start[b], start[b + 1]):
             trial[b] = j
-            if candidates[j, SECONDS] >= cost:
-                continue
             fill(candidates, meshes, moves, prices, trial, ops, bits)
             floor = bound(t.cycles, ops, bits, stack)
             if floor < cost * (1.0 - SAME) and fits(candidates, meshes, t.cell_bytes, trial, room):
@@ -414,6 +425,17 @@ def polish_pair(t: Tables, orders: OrderTables, plan: Ints, w: Scratch, cost: fl
                     cost = found
                     plan[:] = trial
     return cost
+
+
+@njit
+def leave_open(moves: Ints, call: int, seconds: float, ops: Floats, bits: Ints) -> None:
+    """Let one call of a filled plan be anywhere, for its least time, and its moves cost nothing."""
+    ops[TIME, call], ops[SHARE, call], bits[WHERE, call] = seconds, 0.0, 0
+    for j in range(len(moves)):
+        if moves[j, SOURCE] == call or moves[j, TARGET] == call:
+            o = ops.shape[1] - len(moves) + j
+            ops[TIME, o], ops[SHARE, o], bits[WHERE, o] = 0.0, 0.0, 0
+    conflicts(bits)
 
 
 @njit
