@@ -20,11 +20,12 @@ from ropewalk.planner.search.problem import Problem
 from ropewalk.planner.search.prove import Proof, prove
 from ropewalk.planner.search.robust import least_regret
 from ropewalk.planner.search.schedule import Mode, Order
-from ropewalk.planner.search.temper import Found, search
+from ropewalk.planner.search.temper import Found, polished, search
 from ropewalk.records.errors import InputError
 
 SEARCH_SHARE = 0.1
-"""Of the budget that goes to tempering before the proof."""
+POLISH_SHARE = 0.2
+"""Of the budget that goes to tempering, and at most to polishing, before the proof."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +120,13 @@ def plan_case(
 
 
 def solve(problem: Problem, asked: Asked, *, clock: Callable[[], float] = time.perf_counter) -> tuple[Found, Proof]:
-    """Temper, then prove with what is left of the budget; the proof may find a better plan."""
+    """Temper, polish, then prove with what is left of the budget; the proof may find a better plan."""
+    began = clock()
     found = search(problem, seed=asked.seed, budget_seconds=asked.budget_seconds * SEARCH_SHARE, clock=clock)
-    left = max(asked.budget_seconds - found.seconds, 0.0)
-    return found, prove(problem, found.plan, gap=asked.gap, budget_seconds=left, clock=clock)
+    share = asked.budget_seconds * POLISH_SHARE
+    plan, _ = polished(problem, found.plan, found.period_seconds, budget_seconds=share, clock=clock)
+    left = max(asked.budget_seconds - (clock() - began), 0.0)
+    return found, prove(problem, plan, gap=asked.gap, budget_seconds=left, clock=clock)
 
 
 def order_of(problem: Problem, plan: Sequence[int]) -> Order:

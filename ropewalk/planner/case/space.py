@@ -46,7 +46,7 @@ class Space:
 
 
 def default_space(cluster: Cluster, shapes: Mapping[str, ModelShape]) -> Space:
-    """Slices 1, 2, 4 of a node up to 16 GPUs, 4 below 128, whole nodes beyond."""
+    """Slices 1, 2, 4 of a node up to 16 GPUs, 4 below 128, whole nodes and no fully sharded training beyond."""
     if cluster.gpus <= SMALL_GPUS:
         sizes: tuple[int, ...] = (1, 2, 4)
     else:
@@ -56,7 +56,7 @@ def default_space(cluster: Cluster, shapes: Mapping[str, ModelShape]) -> Space:
     return Space(
         slice_sizes=tuple(size for size in sizes if size < smallest and smallest % size == 0),
         ep=(1, 2, 4, 8) if sparse else (1,),
-        shard=("optimizer", "full"),
+        shard=("optimizer", "full") if cluster.gpus < LARGE_GPUS else ("optimizer",),
     )
 
 

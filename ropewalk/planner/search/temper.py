@@ -1,8 +1,10 @@
 """Lazy parallel tempering over plans, then a pair-exhaustive polish: good plans quickly, without a certificate."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import combinations, cycle
 
 import numpy as np
 
@@ -73,18 +75,27 @@ def search(
     return Found(best[0][1], best[0][0], best, int(chains.tally[0]), int(chains.tally[1]), clock() - began, history)
 
 
-def polished(problem: Problem, plan: tuple[int, ...], period_seconds: float) -> tuple[tuple[int, ...], float]:
-    """Change two calls at a time, exhaustively, until no pair helps."""
+def polished(
+    problem: Problem,
+    plan: tuple[int, ...],
+    period_seconds: float,
+    *,
+    budget_seconds: float = math.inf,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[tuple[int, ...], float]:
+    """Change two calls at a time, exhaustively, until no pair helps or the budget is used up."""
+    began = clock()
     here = np.array(plan, dtype=np.int64)
     room = scratch(problem.tables)
-    while True:
-        found = period_seconds
-        for a in range(len(here)):
-            for b in range(a):
-                found = polish_pair(problem.tables, problem.orders, here, room, found, a, b)
-        if found >= period_seconds:
-            return tuple(int(k) for k in here), period_seconds
-        period_seconds = float(found)
+    pairs = list(combinations(range(len(here)), 2)) or [(0, 0)]
+    idle = 0
+    for a, b in cycle(pairs):
+        if idle == len(pairs) or clock() - began >= budget_seconds:
+            break
+        found = float(polish_pair(problem.tables, problem.orders, here, room, period_seconds, a, b))
+        idle = 0 if found < period_seconds else idle + 1
+        period_seconds = found
+    return tuple(int(k) for k in here), period_seconds
 
 
 def start(problem: Problem, orders: OrderTables, rng: np.random.Generator, replicas: int) -> Chains:
