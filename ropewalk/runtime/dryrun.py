@@ -92,7 +92,7 @@ def _stages(recipe: StagesRecipe, found: Look) -> None:
 
 
 def _job(recipe: SampleRecipe, found: Look) -> None:
-    model = _start(recipe, found)
+    model = start_facts(recipe, found)
     task = _task(recipe.task, recipe.data, found, (recipe.split,))
     drawn = recipe.rollout.prompts * recipe.rollout.group_size
     found.fact("samples", f"{drawn}: {recipe.rollout.prompts} prompts x {recipe.rollout.group_size}")
@@ -107,11 +107,11 @@ def _job(recipe: SampleRecipe, found: Look) -> None:
 
 
 def _sft(recipe: SFTRecipe, found: Look) -> None:
-    model = _start(recipe, found)
-    fresh = _fresh_shape(recipe, found)
+    model = start_facts(recipe, found)
+    fresh = fresh_shape(recipe, found)
     shape = model.shape if model else fresh
-    rows = _rows(recipe.data, found, lambda: _texts(recipe, found))
-    kept, longest = _fitting(rows, model, _limit(recipe.data, shape), found)
+    rows = _rows(recipe.data, found, lambda: row_texts(recipe, found))
+    kept, longest = _fitting(rows, model, row_limit(recipe.data, shape), found)
     method = recipe.sft
     if kept:
         steps = StepPlan.sweep(kept, units_per_step=method.rows_per_step, epochs=method.epochs).total_steps
@@ -122,11 +122,11 @@ def _sft(recipe: SFTRecipe, found: Look) -> None:
 
 
 def _reward_model(recipe: RewardModelRecipe, found: Look) -> None:
-    model = _start(recipe, found)
+    model = start_facts(recipe, found)
     if isinstance(recipe.model, FreshModel):
         found.attempt(lambda: start_source(recipe, None))
-    rows = _rows(recipe.data, found, lambda: _pair_texts(recipe, found))
-    kept, longest = _fitting(rows, model, _limit(recipe.data, model.shape if model else None), found, sides=2)
+    rows = _rows(recipe.data, found, lambda: pair_texts(recipe, found))
+    kept, longest = _fitting(rows, model, row_limit(recipe.data, model.shape if model else None), found, sides=2)
     method = recipe.pairwise
     if kept:
         steps = StepPlan.sweep(kept, units_per_step=method.pairs_per_step, epochs=method.epochs).total_steps
@@ -138,8 +138,8 @@ def _reward_model(recipe: RewardModelRecipe, found: Look) -> None:
 
 
 def _online(recipe: OnlineRecipe, found: Look) -> None:
-    model = _start(recipe, found)
-    others = _other_models(recipe, model, found)
+    model = start_facts(recipe, found)
+    others = other_facts(recipe, model, found)
     held = not isinstance(recipe.evaluate, NoEvaluation)
     task = _task(recipe.task, recipe.data, found, (TRAIN, HELDOUT) if held else (TRAIN,))
     _reward(recipe, task, found)
@@ -155,7 +155,7 @@ def _online(recipe: OnlineRecipe, found: Look) -> None:
     _calls(recipe, found)
     if model is None or not longest:
         return
-    shapes = _online_shapes(recipe, model.shape, others)
+    shapes = online_shapes(recipe, model.shape, others)
     if shapes is not None:
         length = longest + recipe.sampling.max_new_tokens
         _train_memory(recipe, shapes, length, -(-samples // method.minibatches), found, recipe.engine)
@@ -164,7 +164,7 @@ def _online(recipe: OnlineRecipe, found: Look) -> None:
 # -- models --------------------------------------------------------------------------------------------------------
 
 
-def _start(recipe: TrainingRecipe | SampleRecipe, found: Look) -> ModelFacts | None:
+def start_facts(recipe: TrainingRecipe | SampleRecipe, found: Look) -> ModelFacts | None:
     """The model the run starts from; None where there is nothing to look at yet."""
     if recipe.start_from is not None:
         return _model("model", recipe.start_from, "policy", found)
@@ -203,7 +203,7 @@ def _to_come(reference: str) -> bool:
     return Path(reference).parts[:1] == TO_COME.parts
 
 
-def _fresh_shape(recipe: SFTRecipe, found: Look) -> ModelShape | None:
+def fresh_shape(recipe: SFTRecipe, found: Look) -> ModelShape | None:
     if not isinstance(recipe.model, FreshModel):
         return None
     vocabulary = VOCABULARY if isinstance(recipe.data, CityCorpus) else None
@@ -225,7 +225,7 @@ def _fresh_shape(recipe: SFTRecipe, found: Look) -> ModelShape | None:
     return shape
 
 
-def _other_models(recipe: OnlineRecipe, model: ModelFacts | None, found: Look) -> dict[str, ModelFacts | None]:
+def other_facts(recipe: OnlineRecipe, model: ModelFacts | None, found: Look) -> dict[str, ModelFacts | None]:
     others: dict[str, ModelFacts | None] = {}
     if recipe.reference is not None:
         others["reference"] = _model("reference", recipe.reference.path, "policy", found)
@@ -240,7 +240,7 @@ def _other_models(recipe: OnlineRecipe, model: ModelFacts | None, found: Look) -
     return others
 
 
-def _online_shapes(
+def online_shapes(
     recipe: OnlineRecipe, policy: ModelShape, others: Mapping[str, ModelFacts | None]
 ) -> dict[str, ModelShape] | None:
     """The shape of every role; None if one is not there to be looked at."""
@@ -356,7 +356,7 @@ def _rows(config: TextRows | PairFile, found: Look, read: Callable[[], Texts]) -
     return found.attempt(read)
 
 
-def _texts(recipe: SFTRecipe, found: Look) -> Texts:
+def row_texts(recipe: SFTRecipe, found: Look) -> Texts:
     config = recipe.data
     rows: Sequence[Document | Demonstration]
     match config:
@@ -387,7 +387,7 @@ def _said(row: Document | Demonstration) -> Pieces:
     return (row.text,) if isinstance(row, Document) else (text_of(row.dialogue), row.completion)
 
 
-def _pair_texts(recipe: RewardModelRecipe, found: Look) -> Texts:
+def pair_texts(recipe: RewardModelRecipe, found: Look) -> Texts:
     """Both sides of every training pair, one after the other."""
     config = recipe.data
     rows, report = pairs(config.path)
@@ -408,7 +408,7 @@ def _told(path: str, report: ReadReport, found: Look) -> None:
     found.fact("data", f"{path}: {report}")
 
 
-def _limit(config: TextRows | PairFile, shape: ModelShape | None) -> int:
+def row_limit(config: TextRows | PairFile, shape: ModelShape | None) -> int:
     limits = [shape.max_positions] if shape is not None else []
     limits += [] if isinstance(config, CityCorpus) else [config.max_tokens]
     return min(limits, default=1 << 30)
