@@ -1,22 +1,27 @@
 """The words of an advice: what to do, why, and what fails first."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from ropewalk.cli.priced import between, figure_json, grid
-from ropewalk.cli.said import table
+from ropewalk.cli.columns import facts, folded, grid
+from ropewalk.cli.priced import amount, between, figure_json
 from ropewalk.plan.memory import show
 from ropewalk.planner.advice.advise import BATCH_ROWS, Advice, Choice, Need, Question, Stage
-from ropewalk.planner.advice.colocate import Rung
-from ropewalk.planner.estimate.work import Strategy
+from ropewalk.planner.advice.rules import HOLDS_WITHIN, WAYS, Check, Row, Rule
+from ropewalk.planner.estimate.work import Shard, Strategy
+from ropewalk.planner.placed import PlacedCall
+from ropewalk.planner.planning import Planned
 from ropewalk.planner.price.flops import PARTS
+
+ZERO: Mapping[Shard, str] = {"none": "z0", "optimizer": "z1", "full": "z3"}
 
 
 def advice_lines(question: Question, advice: Advice) -> list[str]:
     """An advice in full."""
     blocks = [
-        table([*_choices("do", advice.methods), *_choices("not", advice.against)]),
-        *([f"{stage.method}", *_indented(_stage(stage))] for stage in advice.stages),
+        facts([*_choices("do", advice.methods), *_choices("not", advice.against)]),
+        *([stage.method, *_stage(stage)] for stage in advice.stages),
         _needs(question, advice),
         _assumed(question),
     ]
@@ -30,13 +35,59 @@ def advice_json(question: Question, advice: Advice) -> dict[str, Any]:
         "methods": [{"method": choice.what, "because": choice.because} for choice in advice.methods],
         "against": [{"method": choice.what, "because": choice.because} for choice in advice.against],
         "stages": [_stage_json(stage) for stage in advice.stages],
-        "needs": [
-            {"what": need.what, "limit": need.limit, "gpus": need.gpus, "because": need.because, "how": "estimated"}
-            for need in advice.needs
-        ],
+        "needs": [_need_json(need) for need in advice.needs],
         "days": figure_json(advice.days),
         "enough": advice.enough,
     }
+
+
+def rules_lines(rows: Iterable[Row], kind: str) -> list[str]:
+    """Rules of thumb by size beside the best way to run the call."""
+    head = ("size", "GPUs", "training", "ZeRO rule", "tp/pp rule", "rollout", "tp rule")
+    found, held = [head], dict.fromkeys(WAYS, 0)
+    for row in rows:
+        zero, grid_rule, rollout = row.checks
+        found.append(
+            (row.size, str(row.gpus), _best(zero), _beside(zero), _beside(grid_rule), _best(rollout), _beside(rollout))
+        )
+        for check in row.checks:
+            held[check.way] += check.holds
+    count = len(found) - 1
+    told = ", ".join(f"{way} {holding} of {count}" for way, holding in held.items())
+    return [
+        *grid(found),
+        "",
+        *folded(
+            f"Every figure is estimated, on {kind}, for {BATCH_ROWS} rows of 1,024 tokens. Under training and rollout "
+            "stands the fastest of all ways to cut that call alone that fit, and its seconds; beside a rule, how much "
+            "longer it takes on all GPUs. t: tensor parallel, p: pipeline stages, z: ZeRO stage (0, 1 or 3)."
+        ),
+        *folded(f"A rule holds where that is at most {HOLDS_WITHIN:.0%}: {told}."),
+    ]
+
+
+def rules_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
+    """The same for machines."""
+    return [
+        {
+            "size": row.size,
+            "gpus": row.gpus,
+            "how": "estimated",
+            "checks": {
+                check.way: {**asdict(check), "slower": check.slower, "holds": check.holds} for check in row.checks
+            },
+        }
+        for row in rows
+    ]
+
+
+def cut(strategy: Strategy) -> str:
+    """dp·tp·pp and what else is not usual."""
+    more = ["ZeRO-3"] if strategy.shard == "full" else []
+    more += [f"ep {strategy.ep}"] if strategy.ep > 1 else []
+    more += [f"{strategy.micro_batches} micro-batches"] if strategy.micro_batches > 1 else []
+    more += ["offloaded"] if strategy.offload else []
+    return ", ".join([f"dp {strategy.dp} · tp {strategy.tp} · pp {strategy.pp}", *more])
 
 
 def _choices(word: str, choices: Sequence[Choice]) -> list[tuple[str, str]]:
@@ -48,102 +99,120 @@ def _stage(stage: Stage) -> list[str]:
     shares, _ = price.time_shares()
     rows = [
         ("recipe", f"ropewalk recipes {stage.recipe} is the nearest that is built in"),
-        ("time", f"{between(price.gpu_hours)} GPU-hours, {between(price.days)} days on {price.gpus} (estimated)"),
+        ("price", f"{between(price.gpu_hours)} GPU-hours, {between(price.days)} days on {price.gpus} (estimated)"),
     ]
     if price.engine:
-        split = ", ".join(f"{part} {max(1, round(shares[part] * price.gpus))}" for part in PARTS)
-        rows.append(("side by side", f"of {price.gpus} GPUs about {split}, by their time (estimated)"))
-    if stage.placement is None:
-        rows.append(("placement", f"does not fit {price.gpus} GPUs with every call on all of them (estimated)"))
-        return [*table(rows), *_ladders(stage)]
-    days = stage.planned_days
-    rows.append(
-        (
-            "placement",
-            f"every call on all GPUs, {show(stage.placement.bytes)} on each at the fullest moment; "
-            f"{days:.2g} days by the planner's cost model (estimated)",
-        )
-    )
-    cuts = [
-        (
-            f"  {name}",
-            cut(choice.strategy),
-            f"{choice.seconds:.3g} s",
-            show(choice.bytes.static_bytes + choice.bytes.active_bytes),
-        )
-        for name, choice in stage.placement.choices.items()
+        split = ", ".join(f"{part} {shares[part]:.0%}" for part in PARTS)
+        side = "/".join(str(round(shares[part] * price.gpus)) for part in PARTS)
+        rows.append(("time", f"{split}; side by side about {side} of {price.gpus} GPUs (estimated)"))
+    if stage.plan is None:
+        rows.append(("placement", f"{stage.refused} (estimated)"))
+        return facts(rows, indent=2)
+    return [
+        *facts([*rows, ("placement", _proven(stage, stage.plan))], indent=2),
+        *_placed(stage.plan),
+        *facts(_by_rules(stage, stage.plan), indent=2),
     ]
-    return [*table(rows), *grid(cuts), *_ladders(stage)]
 
 
-def _ladders(stage: Stage) -> list[str]:
-    """How far each trained model must be sharded, and which way is the fastest."""
-    lines = []
-    for call, rungs in stage.ladders.items():
-        fitting = [rung for rung in rungs if rung.fits]
-        lines.append(f"sharding {call}: {_verdict(rungs, fitting)} (estimated)")
-        rows = [
-            (f"  {r.name}", show(r.bytes), "does not fit" if r.seconds is None else f"{r.seconds:.3g} s") for r in rungs
-        ]
-        lines += grid(rows)
-    return lines
+def _proven(stage: Stage, plan: Planned) -> str:
+    period = plan.judged.period_seconds
+    proof = "no plan of the space is faster" if plan.gap < 1e-6 else f"no plan can be more than {plan.gap:.1%} faster"
+    return (
+        f"{period:.3g} s an iteration of {BATCH_ROWS} rows, {stage.planned_days:.2g} days in all (estimated); "
+        f"{proof} (proven, of these estimates)"
+    )
 
 
-def _verdict(rungs: Sequence[Rung], fitting: Sequence[Rung]) -> str:
-    if not fitting:
+def _placed(plan: Planned) -> list[str]:
+    rows = [("call", "GPUs", "cut", "time", "memory")]
+    for name, call in plan.judged.calls.items():
+        spot, need = call.placement, call.footprint
+        on = f"{spot.first_rank}-{spot.first_rank + spot.gpus - 1}" if spot.gpus > 1 else f"{spot.first_rank}"
+        size = show(need.static_bytes + need.active_bytes)
+        rows.append((name, on, cut(spot.strategy), f"{call.estimate.seconds:.3g} s", size))
+    return grid(rows, indent=4)
+
+
+def _by_rules(stage: Stage, plan: Planned) -> list[tuple[str, str]]:
+    """What an iteration takes where training is cut by a rule of thumb, and rollout too."""
+    told = []
+    for way, seconds in stage.by_rules.items():
+        if seconds is None:
+            told.append(f"{way} does not fit")
+        else:
+            told.append(f"{way} {seconds:.3g} s, {_more(seconds / plan.judged.period_seconds - 1)}")
+    return [("by rules", f"all on all GPUs, {'; '.join(told)} (estimated; ropewalk advise --rules)")]
+
+
+def _more(slower: float) -> str:
+    return "as fast" if abs(slower) < 0.005 else f"{abs(slower):.0%} {'slower' if slower > 0 else 'faster'}"
+
+
+def _best(check: Check) -> str:
+    if check.best is None or check.best_seconds is None:
         return "nothing fits"
-    fastest = min(fitting, key=lambda rung: rung.seconds or 0.0)
-    if fastest == fitting[0]:
-        return f"{fastest.name} is the simplest that fits, and the fastest"
-    return f"{fitting[0].name} is the simplest that fits, {fastest.name} the fastest"
+    s = check.best
+    zero = ZERO[s.shard] if s.dp > 1 and check.way != "rollout by tp" else ""
+    return f"{_short(s.tp, s.pp, zero)} {check.best_seconds:.3g} s"
 
 
-def cut(strategy: Strategy) -> str:
-    """dp·tp·pp and what else is not usual."""
-    more = ["ZeRO-3"] if strategy.shard == "full" else []
-    more += [f"{strategy.micro_batches} micro-batches"] if strategy.micro_batches > 1 else []
-    more += ["offloaded"] if strategy.offload else []
-    return ", ".join([f"dp {strategy.dp} · tp {strategy.tp} · pp {strategy.pp}", *more])
+def _beside(check: Check) -> str:
+    said: Rule = check.rule
+    zero = ZERO[said.shard or "none"] if check.way == "training by ZeRO" else ""
+    slower = "no fit" if check.slower is None else f"{max(check.slower, 0):+.0%}"
+    return f"{_short(said.tp, said.pp, zero)} {slower}"
+
+
+def _short(tp: int, pp: int, zero: str) -> str:
+    parts = [f"t{tp}" if tp > 1 or not zero else "", f"p{pp}" if pp > 1 else "", zero]
+    return " ".join(part for part in parts if part)
 
 
 def _needs(question: Question, advice: Advice) -> list[str]:
     have = question.cluster.gpus
     rows = [("fewest GPUs (estimated)", "", "", "")]
-    rows += [(need.what, need.limit, _count(need), need.because) for need in advice.needs]
+    rows += [(need.what, need.limit, _count(need, question), need.because) for need in advice.needs]
     first = advice.needs[0]
-    short = [need for need in advice.needs if need.gpus is None or need.gpus > have]
+    short = [need for need in advice.needs if not need.met]
     days = f"{between(advice.days)} days on {have} (estimated)"
-    verdict = (
-        f"fails: {short[0].what} ({short[0].limit}) needs {_count(short[0])} of {have} GPUs" if short else "all fit"
-    )
-    fails_first = (
-        f"{first.what} ({first.limit}), below {_count(first)} GPUs" if first.gpus != 1 else "nothing, with 1 GPU"
-    )
-    return [*grid(rows), *table([("fails first", fails_first), ("here", f"{verdict}; {days}")])]
+    verdict = f"{short[0].what} ({short[0].limit}) fails: {_lacks(short[0], question)}" if short else "all fit"
+    fails_first = "nothing, even with 1 GPU"
+    if first.gpus is None:
+        fails_first = (
+            f"{first.what} ({first.limit}), on any number of GPUs up to 4,096 by the cuts of the planner's space"
+        )
+    elif first.gpus > 1:
+        fails_first = f"{first.what} ({first.limit}), below {_count(first, question)} GPUs"
+    last = facts([("fails first", fails_first), ("here", f"{verdict}; {days}")])
+    return [*grid(rows, fold=True), *last]
 
 
-def _count(need: Need) -> str:
-    return "more than 4,096" if need.gpus is None else str(need.gpus)
+def _count(need: Need, question: Question) -> str:
+    kind = "" if question.cluster.homogeneous or need.limit == "time" else f" {need.kind}"
+    return f"{'more than 4,096' if need.gpus is None else need.gpus}{kind}"
+
+
+def _lacks(need: Need, question: Question) -> str:
+    return f"it needs {_count(need, question)}, and there are {need.have}"
 
 
 def _assumed(question: Question) -> list[str]:
-    mfu, prompt = question.assumptions.mfu, question.prompt_tokens
-    repeated = question.assumptions.retry
+    mfu, prompt, repeated = question.assumptions.mfu, question.prompt_tokens, question.assumptions.retry
     rows = [
-        f"{question.prompts:,.0f} prompts, rows of {question.row_tokens} tokens with {prompt} of prompt",
+        f"{amount(question.prompts)} prompts, rows of {amount(question.row_tokens)} tokens with {prompt:,} of prompt",
         f"MFU {mfu.low:.0%} to {mfu.high:.0%}, {repeated:.0%} of work repeated, one pass over the data",
-        f"iterations of {BATCH_ROWS} rows; stages one after another on all GPUs, all roles of one size",
+        f"iterations of {BATCH_ROWS} rows; stages one after another, all roles of one size",
     ]
-    return [*table(("assumed", row) for row in rows), "next     ropewalk plan searches for a better placement"]
-
-
-def _indented(lines: Sequence[str]) -> list[str]:
-    return [f"  {line}" for line in lines]
+    if not question.cluster.homogeneous:
+        rows.append("prices take every GPU for the slowest kind; the placement takes each for what it is")
+    told = "ropewalk plan shows more of a placement: its timeline, its memory, what binds it"
+    return facts([*(("assumed", row) for row in rows), ("next", told)])
 
 
 def _stage_json(stage: Stage) -> dict[str, Any]:
     fast, slow = stage.price.time_shares()
-    placement = stage.placement
+    plan = stage.plan
     return {
         "method": stage.method,
         "recipe": stage.recipe,
@@ -151,24 +220,29 @@ def _stage_json(stage: Stage) -> dict[str, Any]:
         "days": figure_json(stage.price.days),
         "planned_days": {"value": stage.planned_days, "how": "estimated"},
         "time_share": {"fast": fast, "slow": slow},
-        "placement": None
-        if placement is None
+        "refused": stage.refused or None,
+        "plan": None
+        if plan is None
         else {
-            name: {
-                "dp": choice.strategy.dp,
-                "tp": choice.strategy.tp,
-                "pp": choice.strategy.pp,
-                "shard": choice.strategy.shard,
-                "micro_batches": choice.strategy.micro_batches,
-                "offload": choice.strategy.offload,
-                "seconds": choice.seconds,
-                "static_bytes": choice.bytes.static_bytes,
-                "active_bytes": choice.bytes.active_bytes,
-            }
-            for name, choice in placement.choices.items()
+            "period_seconds": {"value": plan.judged.period_seconds, "how": "estimated"},
+            "bound_seconds": plan.bound_seconds,
+            "gap": plan.gap,
+            "calls": {name: _call_json(call) for name, call in plan.judged.calls.items()},
         },
-        "ladders": {
-            call: [{"name": r.name, "bytes": r.bytes, "fits": r.fits, "seconds": r.seconds} for r in rungs]
-            for call, rungs in stage.ladders.items()
-        },
+        "by_rules_seconds": dict(stage.by_rules),
     }
+
+
+def _call_json(call: PlacedCall) -> dict[str, Any]:
+    return {
+        "first_rank": call.placement.first_rank,
+        "gpus": call.placement.gpus,
+        **asdict(call.placement.strategy),
+        "seconds": call.estimate.seconds,
+        "static_bytes": call.footprint.static_bytes,
+        "active_bytes": call.footprint.active_bytes,
+    }
+
+
+def _need_json(need: Need) -> dict[str, Any]:
+    return {**asdict(need), "met": need.met, "how": "estimated"}

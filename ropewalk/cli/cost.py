@@ -1,6 +1,8 @@
 """Commands that look ahead: `cost`, `advise`."""
 
 import json
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -15,6 +17,7 @@ from ropewalk.planner.price.job_price import Assumptions, price
 from ropewalk.planner.price.jobs import KINDS, Amount, job, number, trunk
 from ropewalk.records.errors import InputError
 
+COUNTED = re.compile(r"-?\d+x")
 USUAL_GPUS = ("a100", "h100", "h200", "b200")
 
 
@@ -62,11 +65,7 @@ def _cost(options: Cost) -> None:
     if options.kind is None or not options.model:
         raise InputError("a price needs a kind of job and a model: ropewalk cost sft --model 7b --tokens 1B")
     gpus = chosen_gpus(options.gpu or USUAL_GPUS, options.dollars or ())
-    models = {
-        trunk(options.kind): options.model,
-        **dict(_pair(text, "--role critic=34b") for text in options.role or ()),
-    }
-    priced = job(options.kind, models, _amount(options), lora_rank=options.lora)
+    priced = job(options.kind, _models(options.kind, options), _amount(options), lora_rank=options.lora)
     given = Assumptions(
         mfu=percentages(options.mfu, "--mfu"),
         retry=_fraction(options.retry, "--retry"),
@@ -96,6 +95,9 @@ class Advise:
     row_tokens: Annotated[str, typer.Option(metavar="N", help="Tokens of prompt and answer together.")] = "1024"
     prompt_tokens: Annotated[str, typer.Option(metavar="N", help="Of these, the prompt's.")] = "128"
     mfu: Annotated[str, typer.Option(metavar="LOW-HIGH", help="Share of the peak that training reaches.")] = "0.30-0.45"
+    rules: Annotated[
+        bool, typer.Option("--rules", help="Rules of thumb on ZeRO, tp and pp by size, against the planner.")
+    ] = False
     as_json: Annotated[bool, typer.Option("--json", help="For machines.")] = False
 
 
@@ -109,6 +111,9 @@ def _advise(options: Advise) -> None:
     from ropewalk.planner.advice.advise import Question, advise
     from ropewalk.planner.case.hardware import cluster
 
+    if options.rules:
+        _rules(options)
+        return
     if not options.model or not options.cluster:
         raise InputError("an advice needs a model and GPUs: ropewalk advise --model 7b --cluster 8xa100 --verifiable")
     question = Question(
@@ -145,18 +150,47 @@ def percentages(text: str, option: str) -> Figure:
 
 
 def chosen_gpus(names: Sequence[str], prices: Sequence[str]) -> list[Gpu]:
-    """GPUs by name, with other prices where given: for all of them, or for one by its name."""
-    from ropewalk.planner.case.hardware import cluster
-
-    found = {name.lower(): cluster(name).groups[0].gpu for name in names}
+    """GPUs by name, every kind of a cluster file, with other prices where given: for all, or for one by its name."""
+    found: dict[str, list[Gpu]] = {}
+    for name in names:
+        found.setdefault(name.lower(), _kinds(name))
     for text in prices:
         name, equals, amount = text.rpartition("=")
         if equals and name.lower() not in found:
             raise InputError(f"--dollars {text} names no GPU that is priced here: it can be {', '.join(found)}")
         dollars = number(amount, "a price per GPU-hour")
+        given = {"dollars_per_hour": dollars, "dollars_range": None, "dollars_source": "given"}
         for key in [name.lower()] if equals else list(found):
-            found[key] = replace(found[key], dollars_per_hour=dollars, dollars_range=None, dollars_source="given")
-    return list(found.values())
+            found[key] = [replace(gpu, **given) for gpu in found[key]]  # type: ignore[arg-type]
+    return list({gpu.name: gpu for kinds in found.values() for gpu in kinds}.values())
+
+
+def _kinds(name: str) -> list[Gpu]:
+    """The kinds of GPU of a name or a file; a number of them belongs to --gpus."""
+    from ropewalk.planner.case.hardware import builtin, cluster
+
+    if COUNTED.match(name.strip().lower()) or "+" in name:
+        raise InputError(f"--gpu {name} is a cluster, and a price is of one kind: name the kind, and say --gpus 16")
+    if name.endswith(".toml") or "/" in name or name.strip().lower() == "this-machine":
+        return [group.gpu for group in cluster(name).groups]
+    return [builtin(name).groups[0].gpu]
+
+
+def _rules(options: Advise) -> None:
+    """Of the size and the cluster that were given, or of the usual ones."""
+    from ropewalk.cli.advised import rules_json, rules_lines
+    from ropewalk.plan.sizes import shape_of
+    from ropewalk.planner.advice.advise import rules_of_thumb
+    from ropewalk.planner.advice.rules import GPUS, SIZES
+    from ropewalk.planner.case.hardware import cluster
+
+    sizes = [options.model] if options.model else SIZES
+    clusters = [cluster(name) for name in ([options.cluster] if options.cluster else [f"{n}xh100" for n in GPUS])]
+    rows = rules_of_thumb(clusters, [(size, shape_of(size)) for size in sizes])
+    if options.as_json:
+        _say_json(rules_json(rows))
+    else:
+        say(*rules_lines(rows, " and ".join(dict.fromkeys(g.gpu.name for one in clusters for g in one.groups))))
 
 
 def _known(options: Cost) -> None:
@@ -181,6 +215,17 @@ def _known(options: Cost) -> None:
             say(*claim_lines(found))
 
 
+def _models(kind: str, options: Cost) -> dict[str, str]:
+    """The size of every role that was given one, each once."""
+    models = {trunk(kind): options.model}
+    for text in options.role or ():
+        role, size = _pair(text, "--role critic=34b")
+        if role in models:
+            raise InputError(f"role {role!r} has two sizes, {models[role]} and {size}: give it one")
+        models[role] = size
+    return models
+
+
 def _amount(options: Cost) -> Amount:
     return Amount(
         tokens=number(options.tokens, "--tokens") if options.tokens else None,
@@ -197,6 +242,8 @@ def _fraction(text: str, option: str) -> float:
     """0.3 or 30%."""
     try:
         value = float(text.strip().removesuffix("%"))
+        if not math.isfinite(value):
+            raise ValueError
     except ValueError:
         raise InputError(f"{option} needs a share such as 0.3 or 30%, got {text!r}") from None
     return value / 100 if text.strip().endswith("%") else value

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ropewalk.cli.said import table
+from ropewalk.cli.columns import facts, folded, grid
 from ropewalk.plan.memory import show
 from ropewalk.planner.price.figure import Figure
 from ropewalk.planner.price.flops import PARTS, TRAIN, attention_share
@@ -15,10 +15,8 @@ from ropewalk.planner.price.rules_of_thumb import Finding
 
 def price_lines(title: str, job: Job, prices: Sequence[Price], given: Assumptions) -> list[str]:
     """A job on several kinds of GPU side by side."""
-    times = [("time (estimated)", *_LAST), *(_row(price) for price in prices)]
-    memory = [("memory (estimated)", *_memory_head(prices[0])), *(_memory_row(price) for price in prices)]
-    blocks = [_work(job, prices[0]), grid(times), [*grid(memory), *_states(prices[0])], _assumed(prices, given)]
-    return [title, *(line for block in blocks for line in ("", *block))]
+    blocks = [_work(job, prices[0]), _times(prices), _parts(prices), _memory(prices), _assumed(prices, given)]
+    return [title, *(line for block in blocks if block for line in ("", *block))]
 
 
 def price_json(kind: str, job: Job, prices: Sequence[Price], given: Assumptions) -> dict[str, Any]:
@@ -43,7 +41,7 @@ def price_json(kind: str, job: Job, prices: Sequence[Price], given: Assumptions)
 
 def published_lines(runs: Iterable[PublishedRun], hours: Iterable[PublishedHours]) -> list[str]:
     """Published runs with the MFU they imply."""
-    rows = [("run", "active", "tokens", "GPU-hours (measured)", "implied MFU (estimated)", "published in")]
+    rows = [("run", "active", "tokens", "GPU-hours (measured)", "implied MFU (estimated)")]
     rows += [
         (
             run.model,
@@ -51,24 +49,29 @@ def published_lines(runs: Iterable[PublishedRun], hours: Iterable[PublishedHours
             f"{run.tokens / 1e12:.3g} T",
             f"{amount(run.gpu_hours)} {run.gpu}",
             f"{run.implied_mfu:.1%} of {run.peak_flops / 1e12:.0f} TFLOP/s",
-            run.source,
         )
         for run in runs
     ]
-    others = [("run without published tokens", "GPUs", "hours (measured)", "GPU-hours", "published in")]
-    others += [
-        (run.model, f"{run.gpus} {run.gpu}", f"{run.hours:g}", amount(run.gpu_hours), run.source) for run in hours
-    ]
-    return [*grid(rows), "", *grid(others), "", "implied MFU = 6 x active parameters x tokens / (hours x 3,600 x peak)"]
+    others = [("run without published tokens", "GPUs", "hours (measured)", "GPU-hours")]
+    others += [(run.model, f"{run.gpus} {run.gpu}", f"{run.hours:g}", amount(run.gpu_hours)) for run in hours]
+    by_source: dict[str, list[str]] = {}
+    for model, source in [(run.model, run.source) for run in runs] + [(run.model, run.source) for run in hours]:
+        by_source.setdefault(source, []).append(model)
+    notes = [("MFU", "6 x active parameters x tokens / (GPU-hours x 3,600 x dense bf16 peak)")]
+    notes.append(("measured", "by those who trained the model; nobody else did"))
+    notes += [("from", f"{', '.join(models)}: {source}") for source, models in by_source.items()]
+    return [*grid(rows), "", *grid(others), "", *facts(notes)]
 
 
 def claim_lines(found: Iterable[Finding]) -> list[str]:
     """Rules of thumb with what arithmetic says; each figure says how it is known."""
     lines: list[str] = []
     for finding in found:
-        lines.append(f"{finding.verdict:<8}{finding.said}")
-        lines += [f"        {v.what}: {with_unit(v.value, v.unit)} ({v.how})" for v in finding.values]
-        lines += [f"        {finding.because}", ""]
+        lines += facts([(f"{finding.verdict:<7}", finding.said)])
+        for how in dict.fromkeys(value.how for value in finding.values):
+            told = [f"{v.what}: {with_unit(v.value, v.unit)}" for v in finding.values if v.how == how]
+            lines += folded(f"{'; '.join(told)} ({how})", indent=9)
+        lines += [*folded(finding.because, indent=9), ""]
     return lines[:-1]
 
 
@@ -111,28 +114,59 @@ def between(figure: Figure, unit: str = "") -> str:
     return f"{unit}{low}" if low == high else f"{unit}{low} to {unit}{high}"
 
 
-def grid(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns as wide as their widest entry."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-
-
-_LAST = ("GPU-hours", "by MFU alone", "days", "dollars (price assumed)", "rollout / scoring / update")
 MENTIONED_ATTENTION = 0.05
 
 
-def _row(price: Price) -> tuple[str, ...]:
-    cost, rate = price.dollars, price.dollars_per_hour
-    fast, slow = price.time_shares()
-    ends = [" / ".join(f"{shares[part]:.0%}" for part in PARTS) for shares in (fast, slow)]
-    return (
-        price.gpu.name,
-        between(price.gpu_hours),
-        between(price.by_mfu),
-        f"{between(price.days)} on {price.gpus}",
-        "no price known" if cost is None or rate is None else f"{between(cost, '$')} at {between(rate, '$')}",
-        ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}",
-    )
+def _times(prices: Sequence[Price]) -> list[str]:
+    """Hours, days and money; with what an MFU alone would say where something is decoded."""
+    decodes = any(price.engine for price in prices)
+    head = ["time (estimated)", "GPU-hours", f"days on {prices[0].gpus}", "dollars"]
+    rows = [[*head, "hours by MFU alone"] if decodes else head]
+    for price in prices:
+        cost = price.dollars
+        money = "no price known" if cost is None else between(cost, "$")
+        row = [price.gpu.name, between(price.gpu_hours), between(price.days), money]
+        rows.append([*row, between(price.by_mfu)] if decodes else row)
+    return grid(rows)
+
+
+def _parts(prices: Sequence[Price]) -> list[str]:
+    """Where the time goes, and what decodes; nothing where all time is the update's."""
+    if not any(share for price in prices for part, share in price.flops_shares().items() if part != "update"):
+        return []
+    rows = [("share (estimated)", *PARTS, "decoding at once")]
+    for price in prices:
+        shares = [_percents(*(end[part] for end in price.time_shares())) for part in PARTS]
+        engine = price.engine
+        at_once = "" if engine is None else f"{engine.batch} on {engine.gpus}"
+        full = "" if engine is None or engine.batch < engine.batch_that_fits else ", all that fit"
+        rows.append((price.gpu.name, *shares, f"{at_once}{full}"))
+    return grid(rows)
+
+
+def _percents(fast: float, slow: float) -> str:
+    """Over the range of the assumptions."""
+    ends = f"{min(fast, slow):.0%}", f"{max(fast, slow):.0%}"
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+
+
+def _memory(prices: Sequence[Price]) -> list[str]:
+    """What the states take of each GPU, and how few GPUs hold them."""
+    on = f"on {prices[0].gpus}"
+    rows = [("memory (estimated)", "usable", f"all split {on}", f"ZeRO-1 {on}", "fewest GPUs", "")]
+    for price in prices:
+        states, gpu = price.held, price.gpu
+        rows.append(
+            (
+                gpu.name,
+                show(usable_bytes(gpu)),
+                show(states.sharded_bytes(price.gpus)),
+                show(states.zero1_bytes(price.gpus)),
+                str(states.fewest_gpus(gpu)),
+                "fits" if states.fits(gpu, price.gpus) else "does not fit",
+            )
+        )
+    return [*grid(rows), *_states(prices[0])]
 
 
 def _work(job: Job, price: Price) -> list[str]:
@@ -146,42 +180,23 @@ def _work(job: Job, price: Price) -> list[str]:
     shares = price.flops_shares()
     parts = ", ".join(f"{part} {shares[part]:.0%}" for part in PARTS if shares[part])
     rows.append(("FLOPs", f"{price.flops:.3g} (estimated), k = {relative:.2f} training passes: {parts}"))
-    rows.append(("", "2 a forward pass and 6 a trained one, per active parameter and token, counted over the calls"))
+    rows.append(("", "2 a forward pass, 6 a training pass, per active parameter and token (estimated)"))
     beyond = max(attention_share(shape, job.row_tokens) for shape in job.shapes.values())
     if beyond > MENTIONED_ATTENTION:
         rows.append(("", f"attention's own products add {beyond:.0%} at this length (estimated), not priced here"))
-    return table(rows)
-
-
-def _memory_head(price: Price) -> tuple[str, ...]:
-    on = f"on {price.gpus}"
-    head = ("usable each", f"states {on}, all split", f"{on}, ZeRO-1", "fewest GPUs", "")
-    return (*head, "decoding (assumed)") if price.engine else head
-
-
-def _memory_row(price: Price) -> tuple[str, ...]:
-    states, gpu, engine = price.held, price.gpu, price.engine
-    row = (
-        gpu.name,
-        show(usable_bytes(gpu)),
-        show(states.sharded_bytes(price.gpus)),
-        show(states.zero1_bytes(price.gpus)),
-        str(states.fewest_gpus(gpu)),
-        "fits" if states.fits(gpu, price.gpus) else "does not fit",
-    )
-    if engine is None:
-        return row
-    limit = ", all that fit" if engine.batch == engine.batch_that_fits else ""
-    return (*row, f"{engine.batch} sequences on {engine.gpus}{limit}")
+    for role, shape in job.shapes.items():
+        if shape.max_positions and job.row_tokens > shape.max_positions:
+            rows.append(("", f"{role} was made for {shape.max_positions:,} positions, and rows are longer than that"))
+    return facts(rows)
 
 
 def _states(price: Price) -> list[str]:
     states = price.held
     roles = ", ".join(f"{role} {show(size)}" for role, size in states.by_role.items())
-    lines = [f"states of {show(states.bytes)} (estimated): {roles}; activations and KV come on top"]
+    told = f"states of {show(states.bytes)} (estimated): {roles}; activations and KV come on top"
     if states.engine_copy_bytes:
-        lines.append(f"an engine with weights of its own holds {show(states.engine_copy_bytes)} more (estimated)")
-    return lines
+        told += f", and {show(states.engine_copy_bytes)} where an engine has weights of its own"
+    return folded(told)
 
 
 def _assumed(prices: Sequence[Price], given: Assumptions) -> list[str]:
@@ -192,12 +207,15 @@ def _assumed(prices: Sequence[Price], given: Assumptions) -> list[str]:
     if any(price.engine for price in prices):
         decoding = f"decoding reaches {percent(given.bandwidth)} of bandwidth, {percent(given.kernels)} of the peak"
         rows.append(f"{decoding}; no tail of uneven lengths")
-    rows.append(f"failed and repeated work adds {given.retry:.0%}; every GPU is busy all day")
+    rows.append(f"failed and repeated work adds {given.retry:.0%} (in every figure of time); every GPU is busy all day")
     sources: dict[str, list[str]] = {}
     for price in prices:
         sources.setdefault(price.gpu.source, []).append(price.gpu.name)
     rows += [f"{', '.join(names)}: {source}" for source, names in sources.items()]
-    return table(("assumed", row) for row in rows)
+    rates = [f"{price.gpu.name} {between(rate, '$')}" for price in prices if (rate := price.dollars_per_hour)]
+    if rates:
+        rows.append(f"a GPU-hour costs {', '.join(rates)}")
+    return facts(("assumed", row) for row in rows)
 
 
 def _one_json(price: Price) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,18 @@ HOW = {"measured", "estimated", "assumed"}
 def test_gpus_stand_side_by_side_with_hours_days_dollars_and_memory(ropewalk: Command) -> None:
     told = ropewalk(*GRPO, "--gpu", "a100", "--gpu", "h100", "--gpus", 16)
     assert told.code == 0
-    for word in ("A100", "H100", "k = 1.67", "rollout 20%", "on 16", "$", "ZeRO-1", "fewest GPUs", "by MFU alone"):
+    for word in (
+        "A100",
+        "H100",
+        "k = 1.67",
+        "rollout 20%",
+        "on 16",
+        "$",
+        "ZeRO-1",
+        "fewest GPUs",
+        "by MFU alone",
+        "decoding at once",
+    ):
         assert word in told.out, word
     assert HOW - {"measured"} <= set(re.findall(r"[a-z]+", told.out))
 
@@ -92,6 +104,16 @@ def test_rules_of_thumb_are_printed_with_what_comes_out(ropewalk: Command) -> No
         (["--tokens", "1B", "--role", "critic=7b"], "no role 'critic'"),
         (["--tokens", "1B", "--epochs", "0"], "passes must be above 0"),
         (["--tokens", "1B", "--batch", "0"], "at least 1 sequence"),
+        (["--tokens", "nan"], "--tokens must be above 0"),
+        (["--tokens", "1e999"], "--tokens must be above 0"),
+        (["--tokens", "1B", "--mfu", "nan-0.5"], "--mfu needs a share"),
+        (["--tokens", "1B", "--retry", "nan"], "--retry needs a share"),
+        (["--tokens", "1B", "--gpu", "8xa100"], "--gpu 8xa100 is a cluster"),
+        (["--tokens", "1B", "--gpu", "a100+h100"], "is a cluster"),
+        (["--tokens", "1B", "--lora", "0"], "a rank of at least 1"),
+        (["--tokens", "1B", "--lora", "99999"], "larger than the model's width"),
+        (["--prompts", "10", "--samples", "0"], "at least 1 sample"),
+        (["--tokens", "1B", "--role", "actor=13b"], "two sizes, 7b and 13b"),
         (["--claims"], "leave the kind of job out"),
     ],
 )
@@ -105,20 +127,78 @@ def test_a_price_needs_a_kind_and_a_known_model(ropewalk: Command) -> None:
     failed(ropewalk("cost", "sft", "--model", "69b", "--tokens", "1B"), 2, "'70b'")
 
 
+def test_a_mixed_cluster_file_is_priced_kind_by_kind(ropewalk: Command, tmp_path: Path) -> None:
+    file = tmp_path / "mixed.toml"
+    groups = "".join(
+        f'[[group]]\ngpu = "{gpu}"\nnodes = 1\ngpus_per_node = 8\ninside_bytes_per_second = 1e11\n'
+        "inside_latency_seconds = 1e-5\nhost_bytes_per_second = 2e10\n"
+        for gpu in ("a100", "l4")
+    )
+    file.write_text(f'name = "mixed"\nbetween_bytes_per_second = 1e10\nbetween_latency_seconds = 2e-5\n{groups}')
+    words = ("cost", "sft", "--model", "7b", "--tokens", "1B", "--json", "--gpu")
+    both = json.loads(ropewalk(*words, file).out)["prices"]
+    each = [json.loads(ropewalk(*words, gpu).out)["prices"][0] for gpu in ("a100", "l4")]
+    assert both == each
+
+
+def test_a_model_by_folder_and_a_mixture_are_priced(ropewalk: Command, tmp_path: Path) -> None:
+    config = {"model_type": "llama", "vocab_size": 32000, "hidden_size": 4096, "num_hidden_layers": 32}
+    config |= {"num_attention_heads": 32, "num_key_value_heads": 32, "intermediate_size": 11008}
+    config |= {"max_position_embeddings": 4096, "tie_word_embeddings": False}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    words = ("cost", "sft", "--tokens", "1B", "--gpu", "a100", "--json", "--model")
+    assert json.loads(ropewalk(*words, tmp_path).out)["prices"] == json.loads(ropewalk(*words, "7b").out)["prices"]
+    moe = json.loads(ropewalk(*words, "30b-a3b").out)
+    size, (priced,) = moe["models"]["actor"], moe["prices"]
+    assert priced["flops"]["value"] == pytest.approx(6 * size["active_parameters"] * 1e9)
+    assert priced["memory"]["states_bytes"] == pytest.approx(16 * size["parameters"])
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize(
+    "words",
+    [
+        GRPO,
+        ("cost", "--published"),
+        ("cost", "--claims"),
+        ("advise", "--rules", "--cluster", "8xh100"),
+        ("advise", "--model", "7b", "--cluster", "16xh100", "--pairs", "1M", "--days", 2),
+    ],
+    ids=lambda words: " ".join(map(str, words[:2])),
+)
+def test_nothing_is_wider_than_the_terminal(
+    ropewalk: Command, monkeypatch: pytest.MonkeyPatch, words: tuple[object, ...], width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    told = ropewalk(*words)
+    assert told.code == 0
+    assert max(map(len, told.out.splitlines())) <= width
+
+
 def test_advice_names_methods_recipes_placements_and_what_fails_first(ropewalk: Command) -> None:
     told = ropewalk("advise", "--model", "70b", "--cluster", "64xh100", "--pairs", "10M", "--days", 14)
     assert told.code == 0
-    for word in ("do reward-model", "do grpo", "not dpo", "not ppo", "ZeRO-1", "fails first", "all stages in time"):
+    for word in ("do reward-model", "do grpo", "not dpo", "not ppo", "ZeRO-3", "proven", "fails first", "all stages"):
         assert word in told.out, word
     found = json.loads(ropewalk("advise", "--model", "7b", "--cluster", "8xa100", "--verifiable", "--json").out)
     assert [choice["method"] for choice in found["methods"]] == ["grpo+rule-reward"]
-    assert found["enough"] and found["stages"][0]["placement"]["generate"]["dp"] >= 1
+    plan = found["stages"][0]["plan"]
+    assert found["enough"] and plan["calls"]["generate"]["dp"] >= 1
+    assert plan["period_seconds"]["value"] >= plan["bound_seconds"] * (1 - 1e-9)
 
 
 def test_advice_on_too_few_gpus_says_what_is_lacking(ropewalk: Command) -> None:
     told = ropewalk("advise", "--model", "70b", "--cluster", "8xa100", "--pairs", "10M")
     assert told.code == 0
-    assert "does not fit 8 GPUs" in told.out and "of 8 GPUs" in told.out
+    assert "under every plan" in told.out and "there are 8" in told.out
+
+
+def test_rules_of_thumb_are_held_against_the_planner(ropewalk: Command) -> None:
+    told = ropewalk("advise", "--rules", "--cluster", "8xh100", "--model", "7b")
+    assert told.code == 0 and "training by ZeRO 1 of 1" in told.out and "estimated" in told.out
+    (row,) = json.loads(ropewalk("advise", "--rules", "--cluster", "8xh100", "--model", "7b", "--json").out)
+    for check in row["checks"].values():
+        assert check["slower"] == pytest.approx(check["rule_seconds"] / check["best_seconds"] - 1)
 
 
 @pytest.mark.parametrize(
@@ -129,6 +209,12 @@ def test_advice_on_too_few_gpus_says_what_is_lacking(ropewalk: Command) -> None:
         (["--model", "7b", "--cluster", "8xa10"], "did you mean 'a100'"),
         (["--model", "7b", "--cluster", "8xa100", "--pairs", "many"], "--pairs is a number"),
         (["--model", "7b", "--cluster", "8xa100", "--days", "0"], "the number of days"),
+        (["--model", "7b", "--cluster", "8xa100", "--days", "nan"], "the number of days"),
+        (["--model", "7b", "--cluster", "8xa100", "--pairs", "-3"], "--pairs must be above 0"),
+        (["--model", "7b", "--cluster", "8xa100", "--prompts", "0"], "--prompts must be above 0"),
+        (["--model", "7b", "--cluster", "8xa100", "--row-tokens", "64"], "leaves nothing to answer"),
+        (["--model", "seven", "--cluster", "8xa100"], "did you mean"),
+        (["--rules", "--cluster", "8xa10"], "did you mean 'a100'"),
     ],
 )
 def test_what_cannot_be_advised_on_is_one_sentence(ropewalk: Command, words: list[str], said: str) -> None:

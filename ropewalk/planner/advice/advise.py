@@ -1,10 +1,11 @@
 """From GPUs, a model and a task to a method, a placement and a recipe, each with its reason; and what fails first.
 
 The method is decided by what can be had: a check of answers, preference pairs, room for a critic. Everything else is
-computed: memory by footprints of the calls, time by the price of each stage. Stages use all GPUs one after another.
+computed: the placement is the planner's with its certificate, memory by footprints of the calls, time by the price of
+each stage. Stages use all GPUs one after another.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Literal, TypeAlias
@@ -12,14 +13,16 @@ from typing import Literal, TypeAlias
 from ropewalk.plan.cluster import Cluster
 from ropewalk.plan.shape import ModelShape
 from ropewalk.plan.workload import Lengths, Workload
-from ropewalk.planner.advice.colocate import Colocated, Rung, colocate, fewest_gpus, ladder
+from ropewalk.planner.advice.fewest import fewest_gpus, fits
+from ropewalk.planner.advice.rules import WAYS, Row, Way, by_rules, table
 from ropewalk.planner.case.describe import Case
 from ropewalk.planner.case.graphs import assign_shapes, method_graph, split_name
 from ropewalk.planner.case.space import default_space
 from ropewalk.planner.estimate.calibration import CALIBRATIONS, REFERENCE, Calibration
 from ropewalk.planner.estimate.place import place
-from ropewalk.planner.estimate.work import CallWork, works
-from ropewalk.planner.price.decoding import replica
+from ropewalk.planner.estimate.work import works
+from ropewalk.planner.planning import Asked, Planned, plan_case
+from ropewalk.planner.price.decoding import Replica, replica
 from ropewalk.planner.price.figure import Figure, positive
 from ropewalk.planner.price.flops import relative_cost
 from ropewalk.planner.price.job_price import DAY_HOURS, Assumptions, Price, price
@@ -29,6 +32,8 @@ from ropewalk.records.errors import InputError
 Limit: TypeAlias = Literal["memory", "time"]
 BATCH_ROWS = 512
 """Rows of one iteration, assumed."""
+PLAN_SECONDS = 2.0
+"""For the search and the proof of one placement."""
 RECIPES: Mapping[str, str] = {
     "sft": "sft-chat",
     "reward-model": "reward-model",
@@ -62,7 +67,7 @@ class Question:
 
     def __post_init__(self) -> None:
         positive(self.prompts, "the number of prompts")
-        if self.pairs < 0:
+        if not 0 <= self.pairs < float("inf"):
             raise InputError(f"the number of pairs is at least 0, got {self.pairs:g}")
         if self.days is not None:
             positive(self.days, "the number of days")
@@ -89,7 +94,17 @@ class Need:
     limit: Limit
     gpus: int | None
     """None: more than any mesh looked at."""
+    kind: str
+    """Of GPU."""
+    have: int
+    """GPUs of that kind."""
     because: str
+    planned: bool = False
+    """A plan shows that it fits, on whatever GPUs."""
+
+    @property
+    def met(self) -> bool:
+        return self.planned or (self.gpus is not None and self.gpus <= self.have)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,17 +114,19 @@ class Stage:
     method: str
     recipe: str
     price: Price
-    placement: Colocated | None
-    """On all GPUs; None where it does not fit."""
+    plan: Planned | None
+    """The placement; None where no plan fits."""
+    refused: str
+    """Why none does."""
     iterations: float
-    ladders: Mapping[str, tuple[Rung, ...]]
-    """By train call, ways to shard it on all GPUs."""
+    by_rules: Mapping[Way, float | None]
+    """Seconds of an iteration by rules of thumb, by how they cut the training; None where that does not fit."""
     needs: tuple[Need, ...]
 
     @property
     def planned_days(self) -> float | None:
-        """By the cost model of the planner, with no work repeated."""
-        seconds = None if self.placement is None else self.placement.seconds
+        """By the planner's model of time, with no work repeated."""
+        seconds = None if self.plan is None else self.plan.judged.period_seconds
         return None if seconds is None else seconds * self.iterations / (3600 * DAY_HOURS)
 
 
@@ -138,17 +155,28 @@ def advise(question: Question, constants: Calibration | None = None) -> Advice:
     hours = [stage.price.gpu_hours for stage in stages]
     total = Figure(sum(h.low for h in hours), sum(h.high for h in hours))
     if question.days is not None:
-        needs.append(_time_need(question, stages, total))
-    needs.sort(key=lambda need: -(need.gpus or float("inf")))
-    gpus = question.cluster.gpus
+        needs += _time_needs(question, stages, total)
+    needs.sort(key=lambda need: -(need.gpus or float("inf")) / need.have)
     return Advice(
         methods=methods,
         against=against,
         stages=stages,
         needs=tuple(needs),
-        days=total.times(1 / (gpus * DAY_HOURS)),
-        enough=all(need.gpus is not None and need.gpus <= gpus for need in needs),
+        days=total.times(1 / (question.cluster.gpus * DAY_HOURS)),
+        enough=all(need.met for need in needs),
     )
+
+
+def rules_of_thumb(
+    clusters: Sequence[Cluster], sizes: Sequence[tuple[str, ModelShape]], constants: Calibration | None = None
+) -> Iterator[Row]:
+    """The rules on sharding by size, held against the planner on the rows of one iteration."""
+    given = constants or CALIBRATIONS.get("default", REFERENCE)
+
+    def case(cluster: Cluster, shape: ModelShape) -> Case:
+        return case_of(Question(cluster, shape, verifiable=True), "grpo+rule-reward", given)
+
+    return table(case, clusters, sizes)
 
 
 def decide(question: Question, constants: Calibration) -> tuple[tuple[Choice, ...], tuple[Choice, ...]]:
@@ -187,31 +215,33 @@ def case_of(question: Question, method: str, constants: Calibration) -> Case:
         group_size=size,
         prompt_tokens=Lengths.fixed(question.prompt_tokens),
         generated_tokens=Lengths.fixed(question.row_tokens - question.prompt_tokens),
+        dtype=_dtype(question.cluster),
     )
     space = default_space(question.cluster, shapes)
     return Case(method, method, graph, shapes, question.cluster, workload, constants.name, space)
 
 
-def batch_works(question: Question, method: str, constants: Calibration) -> tuple[CallWork, ...]:
-    """The calls of one iteration of a stage."""
-    case = case_of(question, method, constants)
-    return works(case.graph, case.shapes, case.workload)
+def _dtype(cluster: Cluster) -> str:
+    """The first of 16 and 32 bits that all devices compute in."""
+    return next((d for d in ("bf16", "fp16", "fp32") if all(d in group.gpu.flops for group in cluster.groups)), "bf16")
 
 
 def _stage(question: Question, method: str, constants: Calibration) -> Stage:
-    cluster = question.cluster
-    where = place(cluster, 0, cluster.gpus)
-    calls = batch_works(question, method, constants)
-    cost = _price(question, method)
-    trained = [call for call in calls if call.kind == "train"]
+    case = case_of(question, method, constants)
+    plan, refused = None, ""
+    try:
+        plan = plan_case(case, Asked(budget_seconds=PLAN_SECONDS, baselines=False))
+    except InputError as error:
+        refused = str(error)
     return Stage(
         method=method,
         recipe=RECIPES[method],
-        price=cost,
-        placement=colocate(calls, where, constants),
+        price=_price(question, method),
+        plan=plan,
+        refused=refused,
         iterations=_rows(question, method) / BATCH_ROWS,
-        ladders={call.name: ladder(call, where, constants) for call in trained},
-        needs=_memory_needs(question, method, calls, constants),
+        by_rules={way: by_rules(case, way) for way in WAYS if way.startswith("training")},
+        needs=_memory_needs(question, case, planned=plan is not None),
     )
 
 
@@ -237,39 +267,55 @@ def _rows(question: Question, method: str) -> float:
     return (question.pairs if on_pairs else question.prompts) * _group_size(method)
 
 
-def _memory_needs(
-    question: Question, method: str, calls: tuple[CallWork, ...], constants: Calibration
-) -> tuple[Need, ...]:
+def _memory_needs(question: Question, case: Case, *, planned: bool) -> tuple[Need, ...]:
     """Of the whole stage, of each trained model alone, and of one engine."""
-    cluster = question.cluster
-    roles = sorted({call.role for call in calls})
+
+    def need(what: str, because: str, calls: Sequence[str] = ()) -> Need:
+        few = fewest_gpus(case, calls)
+        return Need(f"{case.method}, {what}", "memory", few.gpus, few.kind, few.have, because, planned)
+
     needs = []
-    if len(calls) > 1:
-        together = f"{', '.join(roles)} share the GPUs, with activations and the cache"
-        needs.append(Need(f"{method}, all models", "memory", fewest_gpus(calls, cluster, constants), together))
-    for call in calls:
+    if len(case.graph.calls) > 1:
+        together = ", ".join(sorted(case.graph.roles))
+        needs.append(need("all models", f"{together} share the GPUs, with activations and the cache"))
+    for call in case.graph.calls:
+        billions = f"{case.shapes[call.role].parameters / 1e9:.3g} B parameters"
         if call.kind == "train":
-            because = f"16 bytes for each of {call.shape.parameters / 1e9:.3g} B parameters, and activations"
-            needs.append(
-                Need(
-                    f"{method}, training the {_named(call.role)}",
-                    "memory",
-                    fewest_gpus([call], cluster, constants),
-                    because,
-                )
-            )
+            because = f"16 bytes for each of {billions}, and activations"
+            needs.append(need(f"training the {_named(call.role)}", because, [call.name]))
         if call.kind == "generate":
-            engine = replica(call.shape, place(cluster, 0, 1).gpu, batch=1, longest=question.row_tokens)
-            because = f"2 bytes a parameter, and the cache of at least one answer; {engine.batch_that_fits} fit at once"
-            needs.append(Need(f"{method}, one rollout engine", "memory", engine.gpus, because))
+            needs.append(_engine_need(question, case, call.role, billions, planned=planned))
     return tuple(needs)
 
 
-def _time_need(question: Question, stages: tuple[Stage, ...], total: Figure) -> Need:
+def _engine_need(question: Question, case: Case, role: str, billions: str, *, planned: bool) -> Need:
+    """Of the kinds of GPU the one that needs the fewest."""
+    cluster = question.cluster
+    engines: list[tuple[Replica, str, int]] = []
+    for group in cluster.groups:
+        engine = replica(case.shapes[role], group.gpu, batch=1, longest=question.row_tokens)
+        have = sum(other.gpus for other in cluster.groups if other.gpu.name == group.gpu.name)
+        engines.append((engine, group.gpu.name, have))
+    engine, kind, have = min(engines, key=lambda found: found[0].gpus / found[2])
+    because = f"2 bytes for each of {billions}, and the cache; {engine.batch_that_fits} answers fit at once"
+    return Need(f"{case.method}, one rollout engine", "memory", engine.gpus, kind, have, because, planned)
+
+
+def _time_needs(question: Question, stages: tuple[Stage, ...], total: Figure) -> Iterator[Need]:
+    """GPUs that all stages need to end in time, and how much of that each part of the work needs."""
     assert question.days is not None
-    parts = ", ".join(f"{stage.method} {stage.price.gpu_hours.high:,.0f}" for stage in stages)
-    because = f"at the slow end {total.high:,.0f} GPU-hours ({parts}) in {question.days:g} days"
-    return Need("all stages in time", "time", ceil(total.high / (question.days * DAY_HOURS)), because)
+    kind, have = place(question.cluster, 0, question.cluster.gpus).gpu.name, question.cluster.gpus
+    hours = question.days * DAY_HOURS
+
+    def need(what: str, gpu_hours: float, because: str) -> Need:
+        return Need(what, "time", ceil(gpu_hours / hours), kind, have, because)
+
+    yield need("all stages", total.high, f"{total.high:,.0f} GPU-hours at the slow end, in {question.days:g} days")
+    for stage in stages:
+        for part in stage.price.parts:
+            if len(stages) + len(stage.price.parts) > 2 and part.gpu_hours.high:
+                high = part.gpu_hours.high * (1 + stage.price.retry)
+                yield need(f"{stage.method}, {part.part}", high, f"{high:,.0f} GPU-hours of these")
 
 
 def _without_reward() -> tuple[tuple[Choice, ...], tuple[Choice, ...]]:
@@ -299,8 +345,8 @@ def _pairs_alone(question: Question) -> Choice:
 
 
 def _fits(question: Question, method: str, constants: Calibration) -> bool:
-    where = place(question.cluster, 0, question.cluster.gpus)
-    return colocate(batch_works(question, method, constants), where, constants) is not None
+    case = case_of(question, method, constants)
+    return fits(case, works(case.graph, case.shapes, case.workload))
 
 
 def _group_size(method: str) -> int:

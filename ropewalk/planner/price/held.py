@@ -83,7 +83,9 @@ def adapter_parameters(shape: ModelShape, rank: int) -> int:
     """Low-rank adapters (Hu et al. 2021) on every matrix of attention and of the dense feed-forward part: rank x (in +
     out) each. Routed experts get none."""
     if rank < 1:
-        raise InputError(f"adapters have a rank of at least 1, got {rank}")
+        raise InputError(f"adapters have a rank of at least 1, got {rank}: write 16")
+    if rank > shape.width:
+        raise InputError(f"adapters of rank {rank} are larger than the model's width {shape.width}: write 16")
     d, queries, keys = shape.width, shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     attention = (d + queries) + 2 * (d + keys) + (queries + d)
     inner = (2 + shape.traits.gated) * (d + shape.ffn)

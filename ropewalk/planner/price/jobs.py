@@ -39,7 +39,11 @@ def job(kind: str, models: Mapping[str, str | ModelShape], amount: Amount, *, lo
     graph, samples = _graph(kind)
     if any(call.unit == "pair" for call in graph.calls) and amount.samples not in (None, 2):
         raise InputError(f"{kind} trains on pairs, and a pair has 2 rows, not {amount.samples}: leave the samples out")
-    rows = _rows(amount, amount.samples or samples)
+    rows = _rows(amount, samples if amount.samples is None else amount.samples)
+    if amount.samples is not None and amount.samples < 1:
+        raise InputError(
+            f"a prompt has at least 1 sample, got {amount.samples}: leave the samples out, or say how many"
+        )
     trained = trained_roles(graph)
     if lora_rank is not None and not trained:
         raise InputError(f"{kind} trains nothing, so it has no adapters: leave the rank out")

@@ -46,11 +46,12 @@ class PublishedHours:
         return self.gpus * self.hours
 
 
-_LLAMA1 = "Touvron et al. 2023, LLaMA"
-_LLAMA2 = "Touvron et al. 2023, Llama 2"
-_LLAMA3 = "Llama 3 model card, 15 T tokens"
-_LLAMA31 = "Llama 3.1 model card, 15 T tokens"
-_R1 = "DeepSeek-AI 2025, DeepSeek-R1"
+_LLAMA1 = "LLaMA paper (Touvron et al. 2023), table 15"
+_LLAMA2 = "Llama 2 paper (Touvron et al. 2023) and model card"
+_LLAMA3 = "Llama 3 model card"
+_LLAMA31 = "Llama 3.1 model card"
+_V3 = "DeepSeek-V3 report (2024), pretraining alone"
+_R1 = "DeepSeek-R1 paper (2025), table 7"
 
 RUNS: tuple[PublishedRun, ...] = (
     PublishedRun("LLaMA 7B", 6.7e9, 1.0e12, "A100", A100_BF16, 82_432, _LLAMA1),
@@ -61,8 +62,11 @@ RUNS: tuple[PublishedRun, ...] = (
     PublishedRun("Llama 3 8B", 8.03e9, 15e12, "H100", H100_BF16, 1.3e6, _LLAMA3),
     PublishedRun("Llama 3 70B", 70.6e9, 15e12, "H100", H100_BF16, 6.4e6, _LLAMA3),
     PublishedRun("Llama 3.1 405B", 405e9, 15e12, "H100", H100_BF16, 30.84e6, _LLAMA31),
-    PublishedRun("DeepSeek-V3", 37e9, 14.8e12, "H800", H100_BF16, 2.664e6, "DeepSeek-AI 2024, DeepSeek-V3"),
+    PublishedRun("DeepSeek-V3", 37e9, 14.8e12, "H800", H100_BF16, 2.664e6, _V3),
 )
+
+R1_TOTAL_GPU_HOURS = 147e3
+"""What the paper gives for R1-Zero, R1 and the supervised data (5 K) together: 294 K dollars at 2 an hour."""
 
 HOURS: tuple[PublishedHours, ...] = (
     PublishedHours("DeepSeek-R1-Zero", "H800", 512, 198, _R1),

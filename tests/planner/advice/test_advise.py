@@ -52,29 +52,43 @@ def classic() -> Advice:
 
 
 def test_the_classic_question_is_answered_with_numbers(classic: Advice) -> None:
-    """70B, 10 M preference pairs, two weeks."""
+    """70B, 10 M preference pairs, two weeks: the reward model, the actor, the rollout, by memory and by time."""
     needs = {need.what: need.gpus for need in classic.needs}
     states = 16 * shape_of("70b").parameters / (0.92 * 80e9)
     for what in ("reward-model, training the reward model", "grpo, training the actor", "grpo, all models"):
         assert needs[what] is not None and states <= (needs[what] or 0) <= 64
     assert needs["grpo, one rollout engine"] == 2
-    hours = sum(stage.price.gpu_hours.high for stage in classic.stages)
-    assert needs["all stages in time"] == ceil(hours / (14 * 24))
-    assert classic.enough and all(stage.placement for stage in classic.stages)
+    hours = {stage.method: stage.price for stage in classic.stages}
+    assert needs["all stages"] == ceil(sum(price.gpu_hours.high for price in hours.values()) / (14 * 24))
+    by_part = [need.gpus or 0 for need in classic.needs if need.limit == "time" and need.what != "all stages"]
+    assert (needs["all stages"] or 0) <= sum(by_part) <= (needs["all stages"] or 0) + len(by_part)
+    assert needs["reward-model, update"] == ceil(hours["reward-model"].gpu_hours.high / (14 * 24))
+    assert classic.enough and all(stage.plan for stage in classic.stages)
+
+
+def test_the_placement_is_the_planners_with_its_certificate(classic: Advice) -> None:
+    for stage in classic.stages:
+        assert stage.plan is not None and stage.plan.judged.fits
+        assert 0 <= stage.plan.gap < 0.05
+        assert stage.plan.judged.period_seconds == pytest.approx((1 + stage.plan.gap) * stage.plan.bound_seconds)
+        assert set(stage.plan.judged.calls) == {call.name for call in stage.plan.case.graph.calls}
+        for seconds in stage.by_rules.values():
+            assert seconds is None or seconds >= stage.plan.bound_seconds * (1 - 1e-9)
 
 
 def test_the_largest_need_fails_first(classic: Advice) -> None:
     gpus = [need.gpus or 0 for need in classic.needs]
     assert gpus == sorted(gpus, reverse=True)
+    assert all(need.met == ((need.gpus or 0) <= 64 or need.planned) for need in classic.needs)
     fewer = advise(replace(CLASSIC, cluster=cluster("8xh100")), REFERENCE)
     assert not fewer.enough
     assert fewer.needs[0].gpus is not None and fewer.needs[0].gpus > 8
-    assert all(stage.placement is None for stage in fewer.stages)
+    assert all(stage.plan is None and stage.refused for stage in fewer.stages)
 
 
 def test_half_the_days_need_twice_the_gpus(classic: Advice) -> None:
     def in_time(found: Advice) -> int:
-        return next(need.gpus or 0 for need in found.needs if need.limit == "time")
+        return next(need.gpus or 0 for need in found.needs if need.what == "all stages")
 
     hurried = advise(replace(CLASSIC, days=1.4), REFERENCE)
     assert in_time(hurried) == pytest.approx(10 * in_time(classic), abs=10)
@@ -88,6 +102,22 @@ def test_the_priced_and_the_planned_time_agree_within_a_factor(classic: Advice) 
         assert stage.price.days.low / 3 < stage.planned_days < stage.price.days.high * 3
 
 
+def test_in_a_mixed_cluster_a_need_names_its_kind_and_a_plan_meets_it() -> None:
+    mixed = advise(replace(SMALL, cluster=cluster("8xl4+8xa100")), REFERENCE)
+    (stage,) = mixed.stages
+    assert stage.plan is not None and mixed.enough
+    found = {(need.kind, need.have) for need in mixed.needs if "engine" not in need.what}
+    assert found == {("A100 80 GB SXM", 8)}
+
+
+def test_a_cluster_without_16_bit_units_is_planned_in_32() -> None:
+    gpu = replace(cluster("a100").groups[0].gpu, name="old", flops={"fp32": 19.5e12})
+    old = cluster("8xa100")
+    old = replace(old, groups=(replace(old.groups[0], gpu=gpu),))
+    (stage,) = advise(replace(SMALL, cluster=old, model=shape_of("1b")), REFERENCE).stages
+    assert stage.plan is not None and stage.plan.case.workload.dtype == "fp32"
+
+
 def test_days_add_up_over_stages(classic: Advice) -> None:
     assert classic.days.high == pytest.approx(sum(stage.price.days.high for stage in classic.stages))
 
@@ -97,6 +127,7 @@ def test_days_add_up_over_stages(classic: Advice) -> None:
     [
         ({"prompts": 0}, "number of prompts"),
         ({"pairs": -1}, "at least 0"),
+        ({"pairs": float("nan")}, "at least 0"),
         ({"days": 0}, "number of days"),
         ({"prompt_tokens": 1024}, "leaves nothing to answer"),
         ({"prompt_tokens": 0}, "leaves nothing to answer"),

@@ -7,10 +7,6 @@ from ropewalk.algorithms.methods import grpo, ppo, sft
 from ropewalk.plan.cluster import Gpu
 from ropewalk.plan.graph import CallGraph
 from ropewalk.plan.shape import Experts, ModelShape
-from ropewalk.plan.workload import Lengths, Workload
-from ropewalk.planner.case.graphs import assign_shapes, method_graph, split_name
-from ropewalk.planner.estimate.work import CallWork, works
-from ropewalk.planner.price.jobs import trunk
 
 A100 = Gpu("a100", {"bf16": 312e12, "tf32": 156e12, "fp32": 19.5e12}, 80e9, 2.0e12, 2.0, "data sheet")
 H100 = Gpu("h100", {"bf16": 989e12, "tf32": 494.5e12, "fp32": 67e12}, 80e9, 3.35e12, 3.0, "data sheet")
@@ -34,11 +30,3 @@ GRAPHS: Mapping[str, CallGraph] = {
     "grpo-old": grpo.graph(GRPO(minibatches=2), learned_reward=False),
     "grpo-learned": grpo.graph(GRPO(), learned_reward=True),
 }
-
-
-def calls_of(method: str, size: str) -> tuple[CallWork, ...]:
-    """The calls of one iteration of 512 rows."""
-    graph = method_graph(method)
-    rows = split_name(method)[0].group_size
-    workload = Workload(512 // rows, rows, Lengths.fixed(128), Lengths.fixed(896))
-    return works(graph, assign_shapes(graph, {trunk(method): size}), workload)

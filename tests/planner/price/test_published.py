@@ -2,7 +2,7 @@
 
 import pytest
 
-from ropewalk.planner.price.published import HOURS, observed_mfu, run
+from ropewalk.planner.price.published import HOURS, R1_TOTAL_GPU_HOURS, observed_mfu, run
 from ropewalk.planner.price.rules_of_thumb import RULES, Finding, findings
 from tests.planner.price.pricing import A100, H100
 
@@ -24,6 +24,7 @@ def test_every_published_run_is_possible() -> None:
 
 def test_r1_zero_took_101_thousand_hours() -> None:
     assert HOURS[0].gpu_hours == pytest.approx(101e3, rel=0.005)
+    assert sum(found.gpu_hours for found in HOURS) + 5e3 == pytest.approx(R1_TOTAL_GPU_HOURS, rel=0.005)
 
 
 def test_every_rule_is_found_once() -> None:
