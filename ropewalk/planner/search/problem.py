@@ -69,6 +69,10 @@ class Tables(NamedTuple):
     """[candidate, SECONDS STATIC ACTIVE FROM TO MESH GEOMETRY]."""
     call_start: Ints
     """First candidate of each call, and the end."""
+    group_start: Ints
+    """First (call, mesh) group of each call, and the end."""
+    group_first: Ints
+    """First candidate of each group, and the end; a group's candidates are ordered by seconds."""
     meshes: Ints
     """[mesh, MASK FIRST_CELL END_CELL]."""
     cell_bytes: Floats
@@ -144,9 +148,14 @@ def _tables(problem: Problem) -> Tables:
         (move.source, move.target, start, table.shape[1])
         for move, start, table in zip(problem.schedule.moves, starts, problem.move_seconds, strict=False)
     ]
+    call_start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    owner = [(call, c.mesh) for call, options in enumerate(problem.candidates) for c in options]
+    first = np.array([i for i, key in enumerate(owner) if i == 0 or owner[i - 1] != key], dtype=np.int64)
     return Tables(
         candidates=np.array([_row(c, problem.meshes[c.mesh], sum(problem.cell_gpus)) for c in flat], dtype=np.float64),
-        call_start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+        call_start=call_start,
+        group_start=np.searchsorted(first, call_start).astype(np.int64),
+        group_first=np.append(first, len(flat)).astype(np.int64),
         meshes=np.array([(m.mask, m.first_cell, m.first_cell + m.cells) for m in problem.meshes], dtype=np.int64),
         cell_bytes=np.array(problem.cell_bytes, dtype=np.float64),
         moves=np.array(rows, dtype=np.int64).reshape(-1, 4),
