@@ -55,6 +55,7 @@ def default_space(cluster: Cluster, shapes: Mapping[str, ModelShape]) -> Space:
     sparse = any(shape.experts for shape in shapes.values())
     return Space(
         slice_sizes=tuple(size for size in sizes if size < smallest and smallest % size == 0),
+        tp=tuple(tp for tp in (1, 2, 4, 8) if any(shape.heads % tp == 0 for shape in shapes.values())),
         ep=(1, 2, 4, 8) if sparse else (1,),
         shard=("optimizer", "full") if cluster.gpus < LARGE_GPUS else ("optimizer",),
     )
