@@ -1,4 +1,4 @@
-"""The README's second example runs as it stands, on the small real model."""
+"""The README's examples run as they stand, the one that trains on the small real model."""
 
 import re
 import subprocess
@@ -27,3 +27,15 @@ def test_the_own_reward_of_the_readme_runs(tmp_path: Path, smollm2: Path) -> Non
 def test_the_own_reward_of_the_readme_is_about_fifteen_lines() -> None:
     (source,) = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
     assert len([line for line in source.splitlines() if line.strip()]) <= 15
+
+
+def test_the_price_of_the_readme_is_what_comes_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    command, shown = re.findall(
+        r"```sh\n(ropewalk cost.*?)\n```\n\n```text\n(.*?)```", README.read_text("utf-8"), re.DOTALL
+    )[0]
+    program = [sys.executable, "-c", "from ropewalk.cli.main import main; main()"]
+    done = subprocess.run([*program, *command.split()[1:]], capture_output=True, text=True, timeout=60, check=True)
+    lines = [line for line in shown.splitlines() if line != "..."]
+    assert len(lines) > 3
+    assert [line for line in done.stdout.splitlines() if line in lines] == lines
