@@ -13,7 +13,7 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
@@ -21,15 +21,20 @@ from ropewalk.monitors.report.charts import Chart
 from ropewalk.monitors.report.words import visible
 from ropewalk.records.files import write_atomic
 
+PACKAGE = "ropewalk.monitors.report"
 
-def write_page(path: Path, template: str, charts: Iterable[Chart], context: Mapping[str, object]) -> Path:
-    """Render a template and put the file in place in one step; the path.
+
+def write_page(
+    path: Path, template: str, charts: Iterable[Chart], context: Mapping[str, object], *, package: str = PACKAGE
+) -> Path:
+    """Render a template, of this package or of another that builds on its base, and put the file in place in one step;
+    the path.
 
     Errors: RunStopped when the disk refuses it; an earlier page then stays as it was.
     """
     script, plotly = _text("page.js"), _plotly()
     html = (
-        _environment()
+        _environment(package)
         .get_template(template)
         .render(
             **context,
@@ -54,9 +59,9 @@ def embedded(value: object) -> Markup:
 
 
 @cache
-def _environment() -> Environment:
+def _environment(package: str) -> Environment:
     return Environment(
-        loader=PackageLoader("ropewalk.monitors.report"),
+        loader=ChoiceLoader([PackageLoader(name) for name in dict.fromkeys((package, PACKAGE))]),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_shown,
@@ -78,7 +83,7 @@ def _plotly() -> str:
 
 @cache
 def _text(name: str) -> str:
-    return resources.files("ropewalk.monitors.report").joinpath("templates", name).read_text("utf-8")
+    return resources.files(PACKAGE).joinpath("templates", name).read_text("utf-8")
 
 
 def _policy(*scripts: str) -> str:

@@ -104,7 +104,7 @@
   });
 
   let pending = 0;
-  document.getElementById("smoothing").addEventListener("input", (event) => {
+  document.getElementById("smoothing")?.addEventListener("input", (event) => {
     smoothing = Number(event.target.value);
     cancelAnimationFrame(pending);
     pending = requestAnimationFrame(redraw);
