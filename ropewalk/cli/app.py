@@ -10,7 +10,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ropewalk.cli import chat, cost, files, looking, training
+from ropewalk.cli import chat, cost, files, looking, plan, training
 from ropewalk.cli.failures import NO_READER, WRONG_INPUT, Failure, Terminated, failure_of
 
 app = typer.Typer(name="ropewalk", add_completion=False, rich_markup_mode=None)
@@ -23,6 +23,7 @@ app.command("report")(looking.report)
 app.command("recipes")(looking.recipes)
 app.command("export")(files.export)
 app.command("chat")(chat.chat)
+app.command("plan")(plan.plan)
 app.command("cost")(cost.cost)
 app.command("advise")(cost.advise)
 

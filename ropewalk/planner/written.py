@@ -65,7 +65,8 @@ def fingerprint(cluster: Cluster) -> str:
 def workload_text(workload: Workload) -> str:
     """prompts x samples : prompt + answer tokens, means where lengths differ."""
     prompt, answer = workload.prompt_tokens.mean, workload.generated_tokens.mean
-    steps = f", {workload.minibatches} mini-batches x {workload.epochs} epochs"
+    counts = (("mini-batches", workload.minibatches), ("epochs", workload.epochs))
+    steps = "".join(f", {count} {what}" for what, count in counts if count > 1)
     return f"{workload.prompts}x{workload.group_size}:{prompt:.6g}+{answer:.6g}{steps}, {workload.dtype}"
 
 
@@ -94,8 +95,11 @@ def mode_of(plan: ExecutionPlan) -> Mode:
 
 def problems(case: Case, plan: ExecutionPlan, *, mode: Mode = "synchronous") -> list[str]:
     """Why a plan cannot be carried out for a case, one sentence each; none if it can (but for memory)."""
+    elsewhere = _elsewhere(case, plan)
+    if elsewhere:
+        return elsewhere
     jobs = {job.name: job for job in works(case.graph, case.shapes, case.workload)}
-    found = [*_elsewhere(case, plan), *_listing("places", list(plan.calls), list(jobs))]
+    found = _listing("places", list(plan.calls), list(jobs))
     for name, call in plan.calls.items():
         if name in jobs:
             found += [f"call {name!r} {problem}" for problem in _impossible(jobs[name], call, case.cluster)]

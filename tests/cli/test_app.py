@@ -10,7 +10,20 @@ from ropewalk.config.load import ConfigError
 from ropewalk.records.errors import InputError, Interrupted, RunStopped
 from tests.cli.commands import Command, failed, process
 
-COMMANDS = ("demo", "train", "sample", "eval", "replay", "report", "recipes", "export", "chat", "cost", "advise")
+COMMANDS = (
+    "demo",
+    "train",
+    "sample",
+    "eval",
+    "replay",
+    "report",
+    "recipes",
+    "export",
+    "chat",
+    "plan",
+    "cost",
+    "advise",
+)
 
 
 def test_no_arguments_are_a_call_for_help(ropewalk: Command) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from ropewalk.plan.cluster import Cluster
+from ropewalk.plan.profile import ProfileTable
 from ropewalk.planner.case.describe import Case
 from ropewalk.planner.placed import Judged, Placement, judge
 from ropewalk.planner.planning import Asked, Planned, plan_case
@@ -136,34 +137,38 @@ def changes(planned: Planned) -> list[Changed]:
 
 
 def sensitivity(
-    planned: Planned, *, budget_seconds: float = 0.5, told: Callable[[str], None] = lambda words: None
+    planned: Planned,
+    *,
+    budget_seconds: float = 0.5,
+    profile: ProfileTable | None = None,
+    told: Callable[[str], None] = lambda words: None,
 ) -> tuple[WhatIf, ...]:
     """All changes, each judged with the old plan and with a new one."""
     asked = replace(planned.asked, budget_seconds=budget_seconds, gap=0.01, baselines=False, robust=False)
     found = []
     for name, words, case, ways in changes(planned):
         told(words)
-        same = _same(case, ways, planned)
-        new = _new(case, asked)
+        same = _same(case, ways, planned, profile)
+        new = _new(case, asked, profile)
         if new is None or (same is not None and same.period_seconds < new.period_seconds):
             new = same
         found.append(WhatIf(name, words, case.cluster.gpus, same, new))
     return tuple(found)
 
 
-def _same(case: Case, ways: list[Placements], planned: Planned) -> Cost | None:
+def _same(case: Case, ways: list[Placements], planned: Planned, profile: ProfileTable | None) -> Cost | None:
     judged: list[Judged] = []
     for places in ways:
         try:
-            judged.append(judge(case, places, mode=planned.asked.mode))
+            judged.append(judge(case, places, mode=planned.asked.mode, profile=profile))
         except InputError:
             continue
     fitting = [found.period_seconds for found in judged if found.fits]
     return cost(min(fitting), case.cluster) if fitting else None
 
 
-def _new(case: Case, asked: Asked) -> Cost | None:
+def _new(case: Case, asked: Asked, profile: ProfileTable | None) -> Cost | None:
     try:
-        return cost(plan_case(case, asked).judged.period_seconds, case.cluster)
+        return cost(plan_case(case, asked, profile=profile).judged.period_seconds, case.cluster)
     except InputError:
         return None
