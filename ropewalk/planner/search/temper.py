@@ -24,8 +24,8 @@ from ropewalk.planner.search.kernels import (
 from ropewalk.planner.search.problem import FAR, SECONDS, Floats, Ints, OrderTables, Problem, order_tables
 from ropewalk.records.errors import InputError
 
-REPLICAS = 24
-COLDEST, HOTTEST = 800.0, 5.0
+REPLICAS = 12
+COLDEST, HOTTEST = 800.0, 20.0
 """Inverse temperatures, in units of one over the period of the start."""
 BLOCK = 4096 if COMPILED else 96
 """Proposals between two looks at the clock."""
