@@ -12,6 +12,12 @@ GRPO = ("cost", "grpo+rule-reward", "--model", "7b", "--prompts", "100k", "--epo
 HOW = {"measured", "estimated", "assumed"}
 
 
+@pytest.fixture(autouse=True)
+def _a_wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that no phrase that is looked for is folded."""
+    monkeypatch.setenv("COLUMNS", "400")
+
+
 def test_gpus_stand_side_by_side_with_hours_days_dollars_and_memory(ropewalk: Command) -> None:
     told = ropewalk(*GRPO, "--gpu", "a100", "--gpu", "h100", "--gpus", 16)
     assert told.code == 0
