@@ -1,6 +1,6 @@
 """Charts of a plan as plotly specs, coloured by the page."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ropewalk.monitors.report.charts import SLOTS, Chart, Spec
 from ropewalk.monitors.report.words import plot_text
@@ -16,7 +16,8 @@ from ropewalk.records.span import Span
 
 
 def timeline_chart(judged: Judged, cluster: Cluster) -> Chart:
-    """A lane for each part of a node that runs one call at a time; a colour for each call, moves in another."""
+    """A lane for each part of a node that runs one call at a time. The first iteration is left out: what ran beside it
+    of the one before is not in the spans."""
     lanes = pieces(judged, cluster)
     names = [*judged.calls, *(f"move to {move.target}" for move in judged.moves if move.seconds > 0)]
     data: list[Json] = []
@@ -28,18 +29,17 @@ def timeline_chart(judged: Judged, cluster: Cluster) -> Chart:
                 "orientation": "h",
                 "name": plot_text(name),
                 "y": [_lane(lane) for lane, _ in bars],
-                "base": [span.start_seconds for _, span in bars],
+                "base": [span.start_seconds - judged.period_seconds for _, span in bars],
                 "x": [span.end_seconds - span.start_seconds for _, span in bars],
                 "customdata": [_detail(span, judged) for _, span in bars],
                 "hovertemplate": "%{customdata}<extra></extra>",
                 "meta": {"slot": slot % SLOTS},
             }
         )
-    end = 2.0 * judged.period_seconds
     layout: Spec = {
         "barmode": "overlay",
         "bargap": 0.2,
-        "xaxis": {"title": {"text": "seconds"}, "range": [0.0, end]},
+        "xaxis": {"title": {"text": "seconds"}, "range": [0.0, 2.0 * judged.period_seconds]},
         "yaxis": {**_category(), "categoryarray": [_lane(lane) for lane in reversed(lanes)], "categoryorder": "array"},
         "hovermode": "closest",
         "showlegend": True,
@@ -50,32 +50,32 @@ def timeline_chart(judged: Judged, cluster: Cluster) -> Chart:
 
 def parts_chart(judged: Judged) -> Chart:
     """What the seconds of each call are made of."""
-    parts = list(dict.fromkeys(part for placed in judged.calls.values() for part in placed.estimate.parts))
     calls = list(judged.calls)[::-1]
-    data: list[Json] = []
-    for slot, part in enumerate(parts):
-        seconds = [judged.calls[call].estimate.parts.get(part, 0.0) for call in calls]
-        if any(seconds):
-            data.append(_bars(part, [plot_text(call) for call in calls], seconds, slot))
+    rows = [judged.calls[call].estimate.parts for call in calls]
+    names: list[Json] = [plot_text(call) for call in calls]
+    data: list[Json] = [
+        _bars(part, names, [row.get(part, 0.0) for row in rows], slot) for slot, part in enumerate(_largest(rows))
+    ]
     said = "; ".join(f"{call} {judged.calls[call].estimate.seconds:.3g} s" for call in judged.calls) + "."
     return Chart("parts", "Seconds by part", _stacked(data, "seconds"), said, unit="seconds", size="wide")
 
 
 def memory_chart(found: Sequence[Device]) -> Chart:
     """What fills the GPUs, and where their usable memory ends."""
-    rows: list[Json] = [plot_text(device.ranks) for device in reversed(found)]
-    items = list(dict.fromkeys(name for device in found for name in device.by_role()))
-    data: list[Json] = [
-        _bars(name, rows, [device.by_role().get(name, 0.0) / 1e9 for device in reversed(found)], slot)
-        for slot, name in enumerate(items)
-    ]
+    listed = found[::-1]
+    rows: list[Json] = [plot_text(device.ranks) for device in listed]
+    sizes = [_by_item(device) for device in listed]
+    data: list[Json] = []
+    for slot, what in enumerate(_largest(sizes)):
+        bars = _bars(what, rows, [size.get(what, 0.0) / 1e9 for size in sizes], slot)
+        data.append(bars | {"customdata": [_roles(device, what) for device in listed], "hovertemplate": _HOVER})
     data.append(
         {
             "type": "scatter",
             "mode": "markers",
             "name": "usable",
             "y": rows,
-            "x": [device.usable_bytes / 1e9 for device in reversed(found)],
+            "x": [device.usable_bytes / 1e9 for device in listed],
             "marker": {"symbol": "line-ns", "size": 22, "line": {"width": 3}},
             "hovertemplate": "usable %{x:.1f} GB<extra></extra>",
             "meta": {"slot": 7},
@@ -83,6 +83,30 @@ def memory_chart(found: Sequence[Device]) -> Chart:
     )
     said = "; ".join(f"{d.ranks} {d.need_bytes / 1e9:.3g} of {d.usable_bytes / 1e9:.3g} GB" for d in found) + "."
     return Chart("memory", "Memory of each GPU", _stacked(data, "GB"), said, unit="GB", size="wide")
+
+
+_HOVER = "%{customdata}<extra></extra>"
+
+
+def _largest(rows: Sequence[Mapping[str, float]]) -> list[str]:
+    """Names with a value, largest first over all rows: the last ones share a colour."""
+    sums: dict[str, float] = {}
+    for row in rows:
+        for name, value in row.items():
+            sums[name] = sums.get(name, 0.0) + value
+    return [name for name in sorted(sums, key=lambda name: -sums[name]) if sums[name] > 0]
+
+
+def _by_item(device: Device) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for item in device.items:
+        found[item.what] = found.get(item.what, 0.0) + item.bytes
+    return found
+
+
+def _roles(device: Device, what: str) -> str:
+    parts = [f"{item.role} {item.bytes / 1e9:.3g} GB ({item.call})" for item in device.items if item.what == what]
+    return "<br>".join([f"{plot_text(what)} on each of {plot_text(device.ranks)}", *map(plot_text, parts)])
 
 
 def baselines_chart(planned: Planned) -> Chart:

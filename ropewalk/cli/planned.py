@@ -91,7 +91,7 @@ def longer(ratio: float) -> str:
     """How much longer, in words."""
     if abs(ratio - 1.0) < 5e-5:
         return "as long"
-    return f"{ratio - 1.0:.2%} longer" if ratio > 1.0 else f"{1.0 - ratio:.2%} shorter: give a larger --budget"
+    return f"{ratio - 1.0:.2%} longer" if ratio > 1.0 else f"{1.0 - ratio:.2%} shorter, found by looking longer"
 
 
 def baseline_rows(found: Iterable[Compared]) -> list[str]:

@@ -1,15 +1,21 @@
 """Why a plan is this one: what binds its period, how far it can be from the best, and what the next best would cost."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from ropewalk.plan.profile import ProfileTable
 from ropewalk.planner.case.describe import Case
 from ropewalk.planner.estimate.work import Strategy
 from ropewalk.planner.placed import Judged, PlacedCall, Placement
-from ropewalk.planner.planning import Asked, Planned, solve
+from ropewalk.planner.planning import Asked, Planned
 from ropewalk.planner.search.candidates import problem_of
+from ropewalk.planner.search.kernels import evaluate_all, scratch
 from ropewalk.planner.search.problem import FAR, Candidate, Problem
+from ropewalk.planner.search.temper import polished, search
+from ropewalk.records.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,29 +44,57 @@ def seconds_best(
     good. What is found is a plan, so the price is what one pays at most.
     """
     problem = problem_of(planned.case, mode=planned.asked.mode, profile=profile)
-    asked = replace(planned.asked, budget_seconds=budget_seconds, gap=0.002, baselines=False)
+    asked = replace(planned.asked, budget_seconds=budget_seconds)
+    here = [_number(problem, call, planned) for call in range(problem.schedule.calls)]
     found = []
-    for number, name in enumerate(problem.schedule.names[: problem.schedule.calls]):
+    for call, name in enumerate(problem.schedule.names[: problem.schedule.calls]):
         told(name)
-        found.append(_second(problem, number, name, planned, asked))
+        found.append(_second(problem, call, here, planned, asked))
     return tuple(found)
 
 
-def _second(problem: Problem, number: int, name: str, planned: Planned, asked: Asked) -> Second:
+def _number(problem: Problem, call: int, planned: Planned) -> int:
+    """Of the call's candidate that the plan has taken, among all candidates."""
+    spot = planned.judged.calls[problem.schedule.names[call]].placement
+    for i, candidate in enumerate(problem.candidates[call]):
+        mesh = problem.meshes[candidate.mesh]
+        if (mesh.first_rank, mesh.gpus, candidate.strategy) == (spot.first_rank, spot.gpus, spot.strategy):
+            return problem.offset(call) + i
+    raise ValueError(f"{spot} of the plan is not a candidate")
+
+
+def _second(problem: Problem, call: int, here: Sequence[int], planned: Planned, asked: Asked) -> Second:
+    name = problem.schedule.names[call]
     chosen = planned.judged.calls[name].placement
-    case = planned.case
-    kept = tuple(c for c in problem.candidates[number] if not _same_choice(case, problem, c, chosen))
-    if not kept:
+    kept = [c for c in problem.candidates[call] if not _same_choice(planned.case, problem, c, chosen)]
+    best = _without(problem, call, kept, here, asked) if kept else None
+    if best is None:
         return Second(name, chosen, None, None, None)
-    rest = (*problem.candidates[:number], kept, *problem.candidates[number + 1 :])
-    without = replace(problem, candidates=rest)
-    _, proof = solve(without, asked)
-    if not proof.period_seconds < FAR:
-        return Second(name, chosen, None, None, None)
-    candidate = without.chosen(proof.plan)[number]
-    mesh = without.meshes[candidate.mesh]
+    candidate, period = best
+    mesh = problem.meshes[candidate.mesh]
     other = Placement(mesh.first_rank, mesh.gpus, candidate.strategy)
-    return Second(name, chosen, other, proof.period_seconds, proof.period_seconds / planned.judged.period_seconds)
+    return Second(name, chosen, other, period, period / planned.judged.period_seconds)
+
+
+def _without(
+    problem: Problem, call: int, kept: Sequence[Candidate], here: Sequence[int], asked: Asked
+) -> tuple[Candidate, float] | None:
+    """The best plan with one of these candidates: from the given one with this call replaced, and from a search."""
+    rest = replace(problem, candidates=(*problem.candidates[:call], tuple(kept), *problem.candidates[call + 1 :]))
+    lost = len(problem.candidates[call]) - len(kept)
+    plans = np.tile(np.array([n - lost * (c > call) for c, n in enumerate(here)], dtype=np.int64), (len(kept), 1))
+    plans[:, call] = rest.offset(call) + np.arange(len(kept))
+    periods, orders = np.zeros(len(kept)), np.zeros(len(kept), dtype=np.int64)
+    evaluate_all(rest.tables, rest.orders, plans, scratch(rest.tables), periods, orders)
+    starts = [(float(periods.min()), tuple(int(k) for k in plans[periods.argmin()]))]
+    with suppress(InputError):  # nothing fits that the search can find; the replaced plan may
+        found = search(rest, seed=asked.seed, budget_seconds=asked.budget_seconds / 2)
+        starts.append((found.period_seconds, found.plan))
+    period, plan = min(starts)
+    if not period < FAR:
+        return None
+    plan, period = polished(rest, plan, period, budget_seconds=asked.budget_seconds / 2)
+    return rest.chosen(plan)[call], period
 
 
 def _same_choice(case: Case, problem: Problem, candidate: Candidate, chosen: Placement) -> bool:
