@@ -116,8 +116,8 @@ def random_problem(
     return Problem(plan, meshes, tuple(offered), _prices(rng, plan, meshes, offered), gpus, room)
 
 
-def any_problem(seed: int, *, most_plans: int = 20_000, odd: bool = False) -> Problem:
-    """One of all kinds of problems, with at most so many plans."""
+def any_problem(seed: int, *, most_plays: int = 400_000, odd: bool = False) -> Problem:
+    """One of all kinds of problems, with at most so many plans times orders."""
     rng = np.random.default_rng(seed)
     graphs = ODD_GRAPHS if odd else GRAPHS
     weights = None if odd else [0.45, 0.25, 0.1, 0.2]
@@ -131,11 +131,11 @@ def any_problem(seed: int, *, most_plans: int = 20_000, odd: bool = False) -> Pr
             variants=int(rng.integers(1, 4)),
             aligned=bool(rng.integers(2)),
             closed=bool(rng.integers(2)),
-            tight=float(rng.uniform(1.0, 5.0)),
+            tight=float(rng.uniform(1.4, 5.0)),
             mode=MODES[int(rng.choice(3, p=[0.5, 0.25, 0.25]))],
             uneven=bool(rng.integers(3) == 0),
         )
-        if plans_in(problem) <= most_plans:
+        if plans_in(problem) * len(problem.schedule.orders) <= most_plays:
             return problem
 
 
