@@ -151,6 +151,8 @@ class SpaceSection(Section):
     """Whether frozen parameters may wait in the host's memory."""
     shard: tuple[Literal["none", "optimizer", "full"], ...] | None = None
     """What the dp ranks of a train call may share: nothing, the optimizer (ZeRO-1), or all of it (ZeRO-3)."""
+    uneven_stages: bool | None = None
+    """Whether pipeline stages may differ by a layer."""
     blocks: int | None = Field(default=None, ge=1)
     """Most pieces that whole nodes are grouped in; meshes are runs of them."""
     node_runs: bool | None = None

@@ -112,6 +112,7 @@ def _space(section: SpaceSection, machines: Cluster, shapes: Mapping[str, ModelS
         "pp_max": section.pp_max,
         "offload": section.offload,
         "shard": section.shard,
+        "uneven_stages": section.uneven_stages,
         "blocks": section.blocks,
         "node_runs": section.node_runs,
     }

@@ -29,6 +29,8 @@ class Space:
     """Ways to spread the experts of a layer."""
     shard: tuple[Shard, ...] = ("optimizer",)
     """What the dp ranks of a train call may share."""
+    uneven_stages: bool = True
+    """Whether pipeline stages may differ by a layer, where the fullest leaves the others idle for at most 15 %."""
     blocks: int = 16
     """Whole nodes are grouped in at most so many pieces of consecutive nodes; meshes are runs of them."""
 
@@ -52,13 +54,18 @@ def default_space(cluster: Cluster, shapes: Mapping[str, ModelShape]) -> Space:
     else:
         sizes = (4,) if cluster.gpus < LARGE_GPUS else ()
     smallest = min(group.gpus_per_node for group in cluster.groups)
-    sparse = any(shape.experts for shape in shapes.values())
     return Space(
         slice_sizes=tuple(size for size in sizes if size < smallest and smallest % size == 0),
         tp=tuple(tp for tp in (1, 2, 4, 8) if any(shape.heads % tp == 0 for shape in shapes.values())),
-        ep=(1, 2, 4, 8) if sparse else (1,),
+        ep=_ways(shapes),
         shard=("optimizer", "full") if cluster.gpus < LARGE_GPUS else ("optimizer",),
     )
+
+
+def _ways(shapes: Mapping[str, ModelShape]) -> tuple[int, ...]:
+    """Powers of two that spread the largest number of experts, up to 64 ways."""
+    most = max((shape.experts.count for shape in shapes.values() if shape.experts), default=1)
+    return tuple(2**i for i in range(7) if 2**i <= most)
 
 
 def check_space(space: Space, cluster: Cluster, shapes: Mapping[str, ModelShape]) -> None:

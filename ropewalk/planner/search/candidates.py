@@ -25,6 +25,9 @@ from ropewalk.planner.search.problem import Candidate, Floats, Mesh, Problem
 from ropewalk.planner.search.schedule import Mode, Schedule, schedule
 from ropewalk.records.errors import InputError
 
+MOST_UNEVEN = 1.15
+"""Layers of the fullest stage times the stages, over all layers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -89,7 +92,7 @@ def cuts(work: CallWork, where: Place, space: Space) -> Iterator[list[Strategy]]
         if gpus % tp or shape.heads % tp or where.gpus_per_node % tp:
             continue
         for pp in range(1, min(space.pp_max, gpus // tp, shape.layers) + 1):
-            if (gpus // tp) % pp or shape.layers % pp:
+            if (gpus // tp) % pp or not _stages_allowed(shape.layers, pp, space):
                 continue
             dp = gpus // tp // pp
             if dp > work.amount.sequences:
@@ -99,6 +102,11 @@ def cuts(work: CallWork, where: Place, space: Space) -> Iterator[list[Strategy]]
                     continue
                 for shard in space.shard if work.kind == "train" else ("none",):
                     yield _variants(work, space, Strategy(dp=dp, tp=tp, pp=pp, ep=ep, shard=shard))
+
+
+def _stages_allowed(layers: int, pp: int, space: Space) -> bool:
+    fullest = -(-layers // pp) * pp
+    return fullest == layers or (space.uneven_stages and fullest <= MOST_UNEVEN * layers)
 
 
 def _variants(work: CallWork, space: Space, cut: Strategy) -> list[Strategy]:
