@@ -4,6 +4,7 @@ Where a cluster has many nodes, meshes are made of blocks of nodes, so that thei
 what is searched, and what a certificate speaks of, is then the plans over those meshes.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -31,7 +32,7 @@ def cells(cluster: Cluster, space: Space) -> Cells:
     bounds = []
     for first, gpus, memory, node in blocks:
         sizes = [s for s in space.slice_sizes if s < node and node % s == 0] if single else []
-        step = min(sizes, default=gpus)
+        step = math.gcd(*sizes) or gpus
         bounds.append(len(pieces))
         pieces += [(rank, step, memory) for rank in range(first, first + gpus, step)]
     bounds.append(len(pieces))
