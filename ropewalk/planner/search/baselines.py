@@ -9,6 +9,7 @@ import numpy as np
 
 from ropewalk.planner.search.kernels import DRAWS, Chains, evaluate, fits, make_room, metropolis, scratch
 from ropewalk.planner.search.problem import FAR, SECONDS, Candidate, Problem
+from ropewalk.planner.search.temper import LEAST
 
 LEAST_USED = 0.85
 """Share of the GPUs that a split by roles has to use."""
@@ -89,7 +90,7 @@ def classical(
         return Baseline("classical", about, None, None), clock() - began
     cost, _ = evaluate(tables, orders, plan, room)
     chain = Chains(
-        plan[None].copy(), np.array([cost]), np.array([100.0 / cost]), plan[None].copy(), np.array([cost]),
+        plan[None].copy(), np.array([cost]), np.array([100.0 / max(cost, LEAST)]), plan[None].copy(), np.array([cost]),
         np.zeros(3, dtype=np.int64),
     )  # fmt: skip
     metropolis(tables, orders, chain, room, draws)

@@ -45,7 +45,14 @@ class Proof:
 
     @property
     def gap(self) -> float:
-        return self.period_seconds / self.bound_seconds - 1.0 if self.bound_seconds > 0 else float("inf")
+        return gap_of(self.period_seconds, self.bound_seconds)
+
+
+def gap_of(period_seconds: float, bound_seconds: float) -> float:
+    """How much longer a period is than its bound, as a share; infinite where the bound says nothing."""
+    if bound_seconds > 0.0:
+        return period_seconds / bound_seconds - 1.0
+    return 0.0 if period_seconds <= bound_seconds else float("inf")
 
 
 def prove(
@@ -68,7 +75,7 @@ def prove(
         period, _ = evaluate(tables, orders, best, room)
     lower, done, nodes = root_bound(problem, tree), None, 0
     for epsilon in [e for e in LADDER if e > gap] + [gap]:
-        if period < FAR and period / lower - 1.0 <= max(gap, epsilon) and epsilon > 0.0:
+        if period < FAR and gap_of(period, lower) <= max(gap, epsilon) and epsilon > 0.0:
             continue
         state = _state(tree, best, period, epsilon)
         complete = False
@@ -82,7 +89,7 @@ def prove(
             break
         lower = max(lower, min(float(state.value[LOWEST]), period))
         done = epsilon
-        if period / lower - 1.0 <= gap and (gap > 0.0 or epsilon == 0.0):
+        if gap_of(period, lower) <= gap and (gap > 0.0 or epsilon == 0.0):
             break
     return Proof(tuple(int(k) for k in best), period, min(lower, period), done, nodes, clock() - began)
 

@@ -27,6 +27,8 @@ from ropewalk.records.errors import InputError
 REPLICAS = 12
 COLDEST, HOTTEST = 800.0, 20.0
 """Inverse temperatures, in units of one over the period of the start."""
+LEAST = 1e-300
+"""Seconds to divide by where a plan takes none."""
 BLOCK = 4096 if COMPILED else 96
 """Proposals between two looks at the clock."""
 FEW_ORDERS = 9
@@ -116,7 +118,7 @@ def start(problem: Problem, orders: OrderTables, rng: np.random.Generator, repli
         )
     for r in np.flatnonzero(cost >= FAR):
         plans[r], cost[r] = plans[cost.argmin()], cost.min()
-    ladder = np.geomspace(COLDEST, HOTTEST, replicas) / cost.min()
+    ladder = np.geomspace(COLDEST, HOTTEST, replicas) / max(cost.min(), LEAST)
     best = np.repeat(plans[[cost.argmin()]], KEPT, axis=0)
     best_cost = np.full(KEPT, FAR)
     best_cost[0] = cost.min()
@@ -148,7 +150,7 @@ def order_costs(problem: Problem, rng: np.random.Generator, plans: int) -> Float
         floor = bound(tables.cycles, room.ops, room.bits, room.stack)
         for k in range(costs.shape[1]):
             found = growth(orders.sequence[k], orders.waits[k], room.ops, room.bits, room.history, FAR)
-            costs[i, k] = found / floor
+            costs[i, k] = found / max(floor, LEAST)
     return costs
 
 
