@@ -4,11 +4,12 @@ A symmetry renumbers cells so that every call has, on the image of a mesh, the s
 price between the images. On a set of candidates that is not closed under it, breaking it would prove falsehoods.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 import numpy as np
 
-from ropewalk.planner.search.problem import Ints, Problem
+from ropewalk.planner.search.problem import Candidate, Ints, Problem
 
 MOST = 60
 """Symmetries are bits of a signed 64-bit number."""
@@ -41,35 +42,49 @@ def _proposals(cells: int) -> Iterator[list[int]]:
 
 def _image(problem: Problem, cells: Sequence[int]) -> Ints | None:
     """Image of every candidate, or None where the problem does not have this symmetry."""
-    if any(problem.cell_gpus[a] != problem.cell_gpus[b] for a, b in enumerate(cells)):
-        return None
-    if any(problem.cell_bytes[a] != problem.cell_bytes[b] for a, b in enumerate(cells)):
-        return None
+    for values in (problem.cell_gpus, problem.cell_bytes):
+        if any(values[a] != values[b] for a, b in enumerate(cells)):
+            return None
     number = {mesh.mask: i for i, mesh in enumerate(problem.meshes)}
-    meshes = [number.get(_moved(mesh.mask, cells), -1) for mesh in problem.meshes]
-    image = []
+
+    @cache  # most proposals fail at the first mesh or two
+    def image_of(mesh: int) -> int:
+        return number.get(_moved(problem.meshes[mesh].mask, cells), -1)
+
+    image: list[int] = []
     geometries = []
     for c, options in enumerate(problem.candidates):
-        key = {(o.mesh, o.strategy): i for i, o in enumerate(options)}
-        geometry = np.full(1 + max(o.geometry for o in options), -1, dtype=np.int64)
-        for option in options:
-            i = key.get((meshes[option.mesh], option.strategy), -1)
-            if i < 0:
-                return None
-            other = options[i]
-            same = (option.seconds, option.static_bytes, option.active_bytes)
-            if same != (other.seconds, other.static_bytes, other.active_bytes):
-                return None
-            if geometry[option.geometry] not in (-1, other.geometry):
-                return None
-            geometry[option.geometry] = other.geometry
-            image.append(problem.offset(c) + i)
-        geometries.append(geometry)
+        found = _images(options, image_of)
+        if found is None:
+            return None
+        image += [problem.offset(c) + i for i in found[0]]
+        geometries.append(found[1])
     for move, table in zip(problem.schedule.moves, problem.move_seconds, strict=True):
-        rows, columns = geometries[move.source], geometries[move.target]
-        if rows.min() < 0 or columns.min() < 0 or not np.array_equal(table[np.ix_(rows, columns)], table):
+        ends = geometries[move.source], geometries[move.target]
+        here, there = np.ix_(*(np.flatnonzero(g >= 0) for g in ends)), np.ix_(*(g[g >= 0] for g in ends))
+        if not np.array_equal(table[there], table[here]):
             return None
     return np.array(image, dtype=np.int64)
+
+
+def _images(options: Sequence[Candidate], image_of: Callable[[int], int]) -> tuple[list[int], Ints] | None:
+    """Images of a call's candidates, and of their geometries (−1: no candidate has it); None where one has none."""
+    key = {(o.mesh, o.strategy): i for i, o in enumerate(options)}
+    geometry = np.full(1 + max(o.geometry for o in options), -1, dtype=np.int64)
+    image = []
+    for option in options:
+        i = key.get((image_of(option.mesh), option.strategy), -1)
+        if i < 0:
+            return None
+        other = options[i]
+        same = (option.seconds, option.static_bytes, option.active_bytes)
+        if same != (other.seconds, other.static_bytes, other.active_bytes):
+            return None
+        if geometry[option.geometry] not in (-1, other.geometry):
+            return None
+        geometry[option.geometry] = other.geometry
+        image.append(i)
+    return image, geometry
 
 
 def _moved(mask: int, cells: Sequence[int]) -> int:

@@ -57,6 +57,14 @@ def test_whatever_is_returned_holds(grid_seed: int) -> None:
     assert some
 
 
+def test_prices_that_no_candidate_has_do_not_matter() -> None:
+    """A cut of which pruning has left no candidate keeps its row of prices."""
+    whole = closed()
+    table = np.pad(whole.move_seconds[0], ((0, 1), (0, 1)), constant_values=7.0)
+    table[-1, 0] = 3.0
+    assert len(symmetries(replace(whole, move_seconds=(table, *whole.move_seconds[1:])))) == len(symmetries(whole))
+
+
 # -- planted breaks ------------------------------------------------------------------------------------------------
 
 
