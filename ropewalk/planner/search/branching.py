@@ -48,6 +48,8 @@ from ropewalk.planner.search.problem import (
     Tables,
 )
 
+KERNELS = "d1653581874bbb31"
+"""Digest of kernels.py, whose loops are compiled in: stored code is renewed only when this file changes (see `jit`)."""
 FIRST, NUMBER, SMALLER, FIXED = 3, 4, 5, 6
 """Columns of a group after those of its mesh: its first candidate; its number within the call; the symmetries that map
 it to a lower number; those that map it to itself."""

@@ -32,6 +32,8 @@ from ropewalk.planner.search.problem import (
     Tables,
 )
 
+CONSTANTS = "7210dbfb48493274"
+"""Digest of the constants of `problem`, which are compiled in: stored code is renewed only when this file changes."""
 ROUNDS = 24
 STRIDES = 12
 """Rounds over which states are compared: what repeats after 1, 2, 3, 4 or 6 rounds repeats after 12."""
