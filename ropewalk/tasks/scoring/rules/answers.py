@@ -22,7 +22,10 @@ _SAID = re.compile(
     r"(?:(?:answer|option|choice)\s*(?:is\b|=|:)|(?:答案|选项)(?:是|为|[:：])|(?:应选|选择|故选|选))[\s:：]*",
     re.IGNORECASE,
 )
-_MARKED_LETTER = re.compile(r"[\s*_`\"'“(\[（]*+(?:option\s+|choice\s+)?[*_`\"'“(\[（]*+([A-Z])(?![^\W_]|['’])")
+_TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\{(.*)\}", re.DOTALL)
+_WRAPPED = r"(?:[\s*_`\"'“(\[（]|\\(?:text|textbf|mathrm|mathbf)\{)*+"
+_MARKED_LETTER = re.compile(rf"{_WRAPPED}(?:option\s+|choice\s+)?{_WRAPPED}([A-Z])(?![^\W_]|['’])")
+_GOES_ON = re.compile(r"\s+(?!(?:because|since|as|for|which|and|or|is|by|due|but|so)\b)[a-z]")
 _LISTED = re.compile(r"(?:^|[^\w])(?:\(([A-Z])\)|\[([A-Z])\])", re.MULTILINE)
 _ANOTHER = re.compile(
     r"[\s*_`\"'”)\].]*+(?:or|and|/|&|,|或|和|、)[\s*_`\"'“(\[]*+([A-Z])(?![^\W_]|['’])", re.IGNORECASE
@@ -161,9 +164,8 @@ def chosen_letter(text: str, choices: Sequence[str]) -> str | Failed:
     for part in (last_tagged(text, "answer"), boxed(text)):
         if part is not None:
             return _only(part, letters, choices)
-    said = [match.end() for match in _SAID.finditer(text) if _MARKED_LETTER.match(text, match.end())]
-    if said:
-        return _stated(text, said[-1], letters)
+    if (stated := _stated(text, letters)) is not None:
+        return stated
     if (alone := _alone(text, letters, choices)) is not None:
         return alone
     listed = sorted({match[1] or match[2] for match in _LISTED.finditer(text)} & set(letters))
@@ -176,6 +178,8 @@ def _only(part: str, letters: str, choices: Sequence[str]) -> str | Failed:
     """What a marked place holds: a letter, a letter with its choice's text, or the text alone."""
     if (alone := _alone(part, letters, choices)) is not None:
         return alone
+    if (stated := _stated(part, letters)) is not None:
+        return stated
     match = _MARKED_LETTER.match(part)
     if match is None or match[1] not in letters:
         return Failed("wrong_format", f"{part[:40]!r} is none of the choices {letters}")
@@ -188,20 +192,28 @@ def _only(part: str, letters: str, choices: Sequence[str]) -> str | Failed:
     return match[1] if text or part[match.end() : match.end() + 1] in ").:]" else Failed("wrong_format", part[:40])
 
 
-def _stated(text: str, start: int, letters: str) -> str | Failed:
-    match = _MARKED_LETTER.match(text, start)
-    assert match is not None
-    if match[1] not in letters:
-        return Failed("wrong_format", f"{match[1]} is none of the choices {letters}")
-    other = _ANOTHER.match(text, match.end())
-    if other and other[1].upper() in letters and other[1].upper() != match[1]:
-        return Failed("wrong_format", f"it chooses {match[1]} and {other[1].upper()}")
-    return match[1]
+def _stated(text: str, letters: str) -> str | Failed | None:
+    """What the last "answer is" with a letter says; None if there is none."""
+    letter = None
+    for said in _SAID.finditer(text):
+        match = _MARKED_LETTER.match(text, said.end())
+        # "The answer is A dog": a word, not a letter.
+        if match and not (match[1] in "AI" and _GOES_ON.match(text, match.end())):
+            letter = match
+    if letter is None:
+        return None
+    if letter[1] not in letters:
+        return Failed("wrong_format", f"{letter[1]} is none of the choices {letters}")
+    other = _ANOTHER.match(text, letter.end())
+    if other and other[1].upper() in letters and other[1].upper() != letter[1]:
+        return Failed("wrong_format", f"it chooses {letter[1]} and {other[1].upper()}")
+    return letter[1]
 
 
 def _alone(text: str, letters: str, choices: Sequence[str]) -> str | None:
     """The letter that is all a text says (of either case), or whose choice's text is all it says."""
-    said = bare(text)
+    wrapped = _TEXT.fullmatch(text.strip())
+    said = bare(wrapped[1] if wrapped else text)
     if len(said) == 1 and said.upper() in letters:
         return said.upper()
     spelt = normalised(text)
