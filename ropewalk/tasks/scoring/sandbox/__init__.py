@@ -1,0 +1,1 @@
+"""Runs untrusted programs: limits, isolation, the conversation with the supervisor inside, and the pool."""
