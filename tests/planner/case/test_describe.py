@@ -50,7 +50,7 @@ def test_the_reference_cases_are_frozen(gpus: int) -> None:
     assert found.cluster.between_bytes_per_second == 25e9
     assert found.workload == Workload(512, 1, Lengths.fixed(128), Lengths.fixed(896), minibatches=4, epochs=1)
     slices = {16: (1, 2, 4), 32: (4,), 128: ()}[gpus]
-    assert found.space == Space(slices, (1, 2, 4, 8), pp_max=16, offload=True, node_runs=True)
+    assert found.space == Space(slices, (1, 2, 4, 8), pp_max=16, offload=True, node_runs=True, uneven_stages=False)
     actor, critic = {16: ("7b", "7b"), 32: ("7b", "34b"), 128: ("70b", "70b")}[gpus]
     assert found.shapes["actor"] == found.shapes["reference"] == shape_of(actor)
     assert found.shapes["critic"] == found.shapes["reward"] == shape_of(critic).with_scalar_head()
@@ -144,7 +144,7 @@ def test_the_space_follows_the_cluster_and_the_models() -> None:
     assert case(cluster="2x2xa100").space.slice_sizes == (1,)
     assert case(cluster="64xa100").space.slice_sizes == (4,)
     assert case(cluster="1024xa100").space.slice_sizes == ()
-    assert case(models={"actor": "30b-a3b"}).space.ep == (1, 2, 4, 8)
+    assert case(models={"actor": "30b-a3b"}).space.ep == (1, 2, 4, 8, 16, 32, 64)
     assert case(space={"offload": False, "pp_max": 4}).space == Space(
         (1, 2, 4), pp_max=4, offload=False, shard=("optimizer", "full")
     )
