@@ -35,7 +35,7 @@ class Second:
     """How much longer iterations are: 1.02 is 2 %."""
 
 
-def seconds_best(
+def second_best(
     planned: Planned,
     *,
     budget_seconds: float = 0.5,

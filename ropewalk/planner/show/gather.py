@@ -9,7 +9,7 @@ from ropewalk.plan.profile import ProfileTable
 from ropewalk.planner.case.describe import Case, describe
 from ropewalk.planner.jit import COMPILED
 from ropewalk.planner.planning import Asked, Planned, plan_case
-from ropewalk.planner.show.explain import Second, seconds_best
+from ropewalk.planner.show.explain import Second, second_best
 from ropewalk.planner.show.sensitivity import Cost, WhatIf, changes, cost, sensitivity
 
 SHARE = 0.1
@@ -59,7 +59,7 @@ def gather(
     seconds["baselines"] = max(whole - sum(seconds.values()) + seconds["compile"], 0.0)
     each, began = max(SHARE * asked.budget_seconds, LEAST_SECONDS), clock()
     told.begin("second-best choices", len(planned.judged.calls))
-    second = seconds_best(planned, budget_seconds=each, profile=profile, told=_counted(told))
+    second = second_best(planned, budget_seconds=each, profile=profile, told=_counted(told))
     seconds["second best"] = clock() - began
     found: tuple[WhatIf, ...] = ()
     if what_if:
@@ -77,7 +77,7 @@ def warm(*, robust: bool = False, clock: Callable[[], float] = time.perf_counter
     began = clock()
     tiny = describe({"models": {"actor": "0.5b"}, "cluster": "2xa100", "workload": "8:64+64"})
     planned = plan_case(tiny, Asked(budget_seconds=0.05, robust=robust))
-    seconds_best(planned, budget_seconds=0.0)
+    second_best(planned, budget_seconds=0.0)
     return clock() - began
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from ropewalk.planner.placed import judge
 from ropewalk.planner.planning import Asked
-from ropewalk.planner.show.explain import binding, busy_share, certificate, operation_seconds, seconds_best, why
+from ropewalk.planner.show.explain import binding, busy_share, certificate, operation_seconds, second_best, why
 from ropewalk.planner.show.judgement import checked
 from ropewalk.planner.written import written
 from tests.planner.show.planned import small_plan
@@ -35,7 +35,7 @@ def test_the_certificate_says_the_gap_in_words() -> None:
 def test_a_second_best_choice_is_another_and_no_better_than_the_bound() -> None:
     planned = small_plan()
     told: list[str] = []
-    found = seconds_best(planned, budget_seconds=0.05, told=told.append)
+    found = second_best(planned, budget_seconds=0.05, told=told.append)
     assert [second.call for second in found] == told == list(planned.judged.calls)
     for second in found:
         assert second.other is not None and second.period_seconds is not None and second.ratio is not None
@@ -50,7 +50,7 @@ def test_a_second_best_choice_is_another_and_no_better_than_the_bound() -> None:
 def test_on_one_gpu_nothing_else_is_there_to_choose() -> None:
     planned = small_plan(cluster="1xa100", method="sft")
     shards = {c.placement.strategy.shard for c in planned.judged.calls.values()}
-    (second,) = seconds_best(planned, budget_seconds=0.02)
+    (second,) = second_best(planned, budget_seconds=0.02)
     assert second.chosen.strategy.shard in shards
     assert second.ratio is None or second.ratio >= 1 - 1e-9
 
