@@ -81,13 +81,12 @@ def _answer(module: "ModuleType", keeper: Keeper, request: object) -> bytes:
         if not isinstance(request, tuple):
             raise WireError("a request is a tuple")
         value = _done(module, keeper, *request)
-        value = list(value) if isinstance(value, _VIEWS) else value
-        return encode(("value", value), keeper)
+        return encode(("value", list(value) if type(value) in _VIEWS else value), keeper)
     except BaseException as error:  # noqa: BLE001  whatever the program raises is its answer
         return _raised(error)
 
 
-def _done(module: "ModuleType", keeper: Keeper, verb: str, target: object, *rest: "Any") -> object:
+def _done(module: "ModuleType", keeper: Keeper, verb: str, target: object, *rest: "Any") -> "Any":
     """The result of one request: get, call, attribute, item, list or length."""
     thing: Any = keeper.objects[target.number] if isinstance(target, Handle) else _found(module, str(target))
     if verb == "get":
@@ -105,7 +104,7 @@ def _done(module: "ModuleType", keeper: Keeper, verb: str, target: object, *rest
     return value if rest[2] is None else args[rest[2]]
 
 
-def _found(module: "ModuleType", path: str) -> object:
+def _found(module: "ModuleType", path: str) -> "Any":
     """`solve`, `Box.size` or `Solution().solve`: names joined by dots, called where () follows."""
     thing: Any = module
     for part in path.split("."):

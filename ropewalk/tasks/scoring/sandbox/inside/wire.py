@@ -36,7 +36,7 @@ class Keeper:
     """The objects of this side that the other side holds handles of."""
 
     def __init__(self) -> None:
-        self.objects: list[object] = []
+        self.objects: list[Any] = []
 
     def keep(self, value: object) -> Handle:
         """A handle of `value`."""
