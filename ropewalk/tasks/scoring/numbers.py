@@ -107,6 +107,21 @@ def extract_all(text: str, *, answer: AnswerPlace = "anywhere") -> tuple[Fractio
     return tuple(number for number in found if number is not None)
 
 
+def last_number(text: str) -> str | None:
+    """The last number as it is written, with its percent sign; empty if it is part of something else.
+
+    None: there is no number.
+    """
+    text = _plain(text)
+    last = deque(_TOKEN.finditer(text), maxlen=1)
+    if not last:
+        return None
+    if _value(last[0]) is None:
+        return ""
+    written = last[0][0].rstrip("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ/")
+    return written + ("%" if text[last[0].end() :][:2].lstrip().startswith("%") else "")
+
+
 def parse_number(text: str) -> Fraction | None:
     """The value of a text that is one number and nothing else (with sign, currency, percent or a glued unit)."""
     plain = _plain(text).strip().removesuffix(".")

@@ -1,0 +1,69 @@
+"""Reading an answer off a line that may go on in prose: `18 dollars, because ...`, `the total is $x + 1$.`"""
+
+import re
+from collections.abc import Iterator
+
+from ropewalk.tasks.scoring.maths.limits import Unreadable
+from ropewalk.tasks.scoring.maths.policy import Digits
+from ropewalk.tasks.scoring.maths.read import read
+from ropewalk.tasks.scoring.maths.tokens import FUNCTIONS
+from ropewalk.tasks.scoring.maths.units import WORDS
+from ropewalk.tasks.scoring.maths.values import Answer, Text
+
+_SENTENCE_END = re.compile(r"[.!?](?=\s|$|[*_\"'”])|[。！？]|\s(?:because|since|which|where|so|as|for|when|but)\s")
+_DECORATION = ' \t\r*_`"“”'
+_WORD = re.compile(r"(?<![A-Za-z\\{])[A-Za-z]{2,}(?![A-Za-z{}])")
+_LINKS = "and or pi sqrt percent million billion thousand hundred dozen per inf"
+_MATHS_WORDS = FUNCTIONS | WORDS | frozenset(_LINKS.split())
+_FORMULA = re.compile(r"\\\((.+?)\\\)|\\\[(.+?)\\\]|\$\$?(?=[^\s$])([^$]*[^\s$\\])\$\$?(?![0-9$])")
+_BEGINS = re.compile(r"[0-9$€£¥√π∞(\[{|\\]|[-+±.](?=[0-9$(\\.])")
+
+
+def read_line(line: str, digits: Digits, *, worded: bool = False) -> Answer:
+    """The answer at the head of a line. Raises Unreadable.
+
+    All of the sentence is tried first, then its first formula, then what stands before its first word of prose, then
+    the same from its first sign of mathematics on. `worded`: words are an answer, too.
+    """
+    for part in _parts(line.strip(_DECORATION)):
+        try:
+            answer = read(part, digits)
+        except Unreadable:
+            continue
+        if worded or not isinstance(answer, Text) or not _BEGINS.search(part):
+            return answer
+    raise Unreadable("no answer on the line")
+
+
+def _parts(line: str) -> Iterator[str]:
+    sentence = _first(_SENTENCE_END, line)
+    yield sentence
+    formula = _FORMULA.search(line)
+    begins = _BEGINS.search(line)
+    if formula and begins and formula.start() <= begins.start():
+        yield next(group for group in formula.groups() if group is not None)
+    yield _trimmed(_before_prose(sentence))
+    if begins and begins.start():
+        rest = line[begins.start() :]
+        yield _first(_SENTENCE_END, rest)
+        yield _trimmed(_before_prose(_first(_SENTENCE_END, rest)))
+
+
+def _first(end: re.Pattern[str], text: str) -> str:
+    match = end.search(text)
+    return text[: match.start()] if match else text
+
+
+def _before_prose(text: str) -> str:
+    for match in _WORD.finditer(text):
+        if match[0] not in _MATHS_WORDS:
+            return text[: match.start()]
+    return text
+
+
+def _trimmed(text: str) -> str:
+    """Without signs and links that lead into prose."""
+    text = text.strip(_DECORATION + ",;:")
+    for link in (" and", " or"):
+        text = text.removesuffix(link)
+    return text

@@ -1,0 +1,98 @@
+"""What answers are, once read."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+from ropewalk.tasks.scoring.maths.algebra import Value
+from ropewalk.tasks.scoring.maths.units import Unit
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """One value, exact."""
+
+    value: Value
+    unit: Unit | None = None
+    percent: bool = False
+    """Written with a percent sign; `value` is the number before it."""
+    step: Fraction | None = None
+    """The last place of a number written as a decimal; None: not written as one."""
+    digits: int = 0
+    """Significant digits of that decimal."""
+    loose: "Scalar | None" = None
+    """The reading of `5m` as a length."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Words in their normal form."""
+
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A choice such as (B), with what stands behind it."""
+
+    letter: str
+    rest: "Answer | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Several answers. `kind`: `list` (no brackets), `set`, its brackets, or `all` and `tuple`, which the data say."""
+
+    kind: str
+    members: "tuple[Answer, ...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """An interval; None is infinite."""
+
+    low: Value | None
+    high: Value | None
+    low_closed: bool
+    high_closed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A set of real numbers: disjoint intervals in order."""
+
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A matrix."""
+
+    rows: tuple[tuple[Value, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The value of a variable: `x = 5`, `x ∈ {1, 2}`, `x > 3`."""
+
+    name: str
+    answer: "Answer"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`value` is 0 (`=`), is not (`!=`), or is below it (`<`, `<=`)."""
+
+    sign: str
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Proportion:
+    """A ratio such as 3 : 4; a `clock` is not reduced, as it may be a time."""
+
+    members: tuple[Value, ...]
+    clock: bool
+
+
+Answer: TypeAlias = Scalar | Text | Option | Group | Region | Grid | Named | Comparison | Proportion

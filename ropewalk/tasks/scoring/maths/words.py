@@ -1,0 +1,87 @@
+"""Answers in words: names, yes and no, choices, and numbers that are spelled out."""
+
+import re
+
+from ropewalk.tasks.scoring.maths.values import Group, Option, Region, Scalar, Text
+
+_WRAPPED = re.compile(r"\\(?:text|mathrm|textbf|mathbf|textit|mbox|operatorname)\s*\{([^{}]*)\}")
+_WORDS = re.compile(r"[^\W\d_][\w\s.,'’\"&:/-]*[!?]?")
+_SEPARATORS = re.compile(r"[\s.,'’\"&:/!?$\\-]+")
+_ARTICLE = re.compile(r"(?:the|an|a) (?=.)")
+_CHOICE = re.compile(r"\(([A-Ja-j])\)|(?:option|choice)\s+\(?([A-Ja-j])\)?|([A-J])[.)]", re.IGNORECASE)
+_CHOICE_AND_REST = re.compile(r"(?:\(([A-J])\)[.:]?|([A-J])[.:)])\s+(?=\S)")
+_LEADING = re.compile(r"([A-Za-z][A-Za-z ]{2,40}?)\s*(?:=|:|≈|\bis\b|\bare\b)\s*(?=\S)")
+
+_SAME_WORDS = {
+    **dict.fromkeys(
+        ("no solution", "no solutions", "no real solution", "no real solutions", "empty set"), "no solution"
+    ),
+    **dict.fromkeys(("there is no solution", "there are no solutions", "none exist", "无解"), "no solution"),
+    **dict.fromkeys(("does not exist", "dne", "undefined", "not defined"), "undefined"),
+    **dict.fromkeys(("all real numbers", "all reals", "real numbers"), "all real numbers"),
+    "是": "yes",
+    "否": "no",
+    "对": "true",
+    "错": "false",
+}
+_ONES = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+)
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_SMALL = {word: value for value, word in enumerate(_ONES.split())}
+_SMALL |= {word: 20 + 10 * place for place, word in enumerate(_TENS.split())}
+_LARGE = {"thousand": 10**3, "million": 10**6, "billion": 10**9}
+
+
+def unwrapped(text: str) -> str:
+    r"""The text without `\\text{}`, `$` and marks of emphasis around it."""
+    return _WRAPPED.sub(r"\1", text).strip(" \t\n*_`$\"'“”\u200b")
+
+
+def choice(text: str) -> tuple[Option, str] | None:
+    """The choice that a text gives, and what stands behind its letter."""
+    bare = unwrapped(text)
+    if alone := _CHOICE.fullmatch(bare):
+        return Option((alone[1] or alone[2] or alone[3]).upper()), ""
+    if begins := _CHOICE_AND_REST.match(bare):
+        return Option(begins[1] or begins[2]), bare[begins.end() :]
+    return None
+
+
+def wording(text: str) -> Text | Group | Region | Scalar | None:
+    """The answer in words, None if the text is more than words: no signs, no calls, no markup."""
+    bare = unwrapped(text)
+    if not _WORDS.fullmatch(bare):
+        return None
+    words = _ARTICLE.sub("", " ".join(part for part in _SEPARATORS.split(bare.casefold()) if part), count=1)
+    number = spelled(words)
+    if number is not None:
+        return Scalar(number)
+    words = _SAME_WORDS.get(words, words)
+    if words == "no solution":
+        return Group("set", ())
+    return Text(words)
+
+
+def spelled(words: str) -> int | None:
+    """The value of `two hundred and five`; None if the words are no number."""
+    total = section = 0
+    found = False
+    for word in words.split():
+        if word in _SMALL:
+            section += _SMALL[word]
+        elif word == "hundred" and found:
+            section *= 100
+        elif word in _LARGE and found:
+            total, section = total + section * _LARGE[word], 0
+        elif word != "and" or not found:
+            return None
+        found = True
+    return total + section if found else None
+
+
+def after_words(text: str) -> str:
+    """What stands behind "Area =" or "the total is"; the text itself if nothing does."""
+    match = _LEADING.match(unwrapped(text))
+    return unwrapped(text)[match.end() :] if match else text
