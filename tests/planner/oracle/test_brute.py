@@ -25,8 +25,8 @@ from tests.planner.oracle.brute import (
 from tests.planner.oracle.simulator import close, greedy, rules, work_of
 from tests.planner.search.problems import GRAPHS, ODD_GRAPHS, any_problem
 
-SAMPLE = 40 if COMPILED else 8
-ODD_SAMPLE = 20 if COMPILED else 6
+SAMPLE = 24 if COMPILED else 8
+ODD_SAMPLE = 15 if COMPILED else 6
 WHOLE = 540 if COMPILED else 24
 MOST_PLAYS = 150_000 if COMPILED else 3_000
 FEW = 12 if COMPILED else 6

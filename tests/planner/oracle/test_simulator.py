@@ -12,9 +12,9 @@ from ropewalk.planner.search.schedule import MODES, Mode, schedule
 from tests.planner.oracle.simulator import Work, close, greedy, in_order, pace, period_in_order, rules, work_of
 from tests.planner.search.problems import CRITIC_ONLY, DPO, FROZEN_SAMPLER, GRPO, PPO, SFT, any_problem
 
-PLANS = 150 if COMPILED else 30
+PLANS = 50 if COMPILED else 30
 ORDERS = 6
-GREEDY_PLANS = 60 if COMPILED else 10
+GREEDY_PLANS = 25 if COMPILED else 10
 ITERATIONS = 40
 
 

@@ -42,7 +42,7 @@ def check(problem: Problem, best: float) -> int:
 def test_no_baseline_beats_the_proof(grid_seed: int) -> None:
     rng = np.random.default_rng(grid_seed)
     there = 0
-    for _ in range(25 if COMPILED else 6):
+    for _ in range(15 if COMPILED else 6):
         problem = any_problem(int(rng.integers(2**32)), most_plays=40_000 if COMPILED else 3_000)
         if len(everything(problem).plans):
             there += check(problem, prove(problem, budget_seconds=1e9).period_seconds)

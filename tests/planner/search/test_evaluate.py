@@ -11,7 +11,7 @@ from tests.planner.oracle.brute import fitting
 from tests.planner.oracle.simulator import arrival, close, greedy, in_order, pace, period_in_order, work_of
 from tests.planner.search.problems import GRPO, PPO, random_problem
 
-PLANS = 60 if COMPILED else 20
+PLANS = 40 if COMPILED else 20
 
 
 def two_halves() -> Problem:

@@ -16,10 +16,9 @@ from ropewalk.planner.search.temper import few_orders
 from tests.planner.search.problems import any_problem, plans_in
 
 ROOT = Path(__file__).resolve().parents[3]
-SEEDS = range(8)
+SEEDS = range(5)
 FAST = (
     "tests/planner/oracle/test_brute.py::test_what_is_proven_is_true_of_odd_call_graphs",
-    "tests/planner/oracle/test_brute.py::test_every_plan_is_judged_as_the_oracle_judges_it",
     "tests/planner/search/test_prove.py::test_a_proof_that_is_cut_short_claims_too_little_never_too_much",
     "tests/planner/search/test_symmetry.py::test_a_symmetry_that_does_not_hold_proves_falsehoods",
 )
