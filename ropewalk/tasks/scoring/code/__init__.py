@@ -1,0 +1,1 @@
+"""Scores programs: extraction, tests, rules, layers."""

@@ -1,0 +1,202 @@
+"""Scorers of programs: share of tests passed, or the layered reward; one evaluation per completion, however many ask.
+
+A program that runs into a limit, crashes or prints nonsense is a wrong answer with a reason: its score is what its
+other tests earn, and the share of tests that ended so is an outcome of its own (`code_timeout`, `code_crashed`, …).
+Failed is said of three things only: no program in the completion (wrong_format; the layered reward gives it 0), a test
+that cannot be put to any program (refused), and a sandbox that does not work (crashed).
+"""
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Literal
+
+from ropewalk.records.prompt import Prompt
+from ropewalk.records.sample import Sample
+from ropewalk.records.score import Abstain, Failed, Outcome, Score
+from ropewalk.tasks.scoring.code.evaluate import Evaluation, Forbidden, evaluate
+from ropewalk.tasks.scoring.code.extract import PYTHON, last_block
+from ropewalk.tasks.scoring.code.layers import LAYERS, Layer, Layering, layer_outcomes, layered
+from ropewalk.tasks.scoring.code.suite import suite_of
+from ropewalk.tasks.scoring.run import outcome_of
+from ropewalk.tasks.scoring.sandbox.box import SandboxFault
+from ropewalk.tasks.scoring.sandbox.pool import SandboxPool
+from ropewalk.tasks.task import Scorer
+
+REMEMBERED = 4096
+"""Evaluations kept, so that the scorers of one completion share one run of it."""
+ENDS = ("wrong", "raised", "broken", "timeout", "memory", "output", "files", "crashed", "not_reached")
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """Where a completion has its program."""
+
+    form: Literal["block", "continuation"] = "block"
+    """The last fenced block, or the whole text as what follows info["prefix"]."""
+    tags: tuple[str, ...] = PYTHON
+    """Tags of the blocks that count; "" is none."""
+    open_ended: bool = False
+    """Take a last block that never closes: for engines that stop at the fence."""
+
+    def program(self, prompt: Prompt, text: str) -> str | None:
+        """The whole program, or None if the completion has none. info["prelude"] goes before a block."""
+        if self.form == "continuation":
+            return str(prompt.info.get("prefix", "")) + text
+        block = last_block(text, self.tags, open_ended=self.open_ended)
+        prelude = str(prompt.info.get("prelude", ""))
+        return block if block is None or not prelude else f"{prelude}\n{block}"
+
+
+class CodeEvaluator:
+    """Evaluates each (prompt, completion) once. From any thread; two that ask for the same wait for one run."""
+
+    def __init__(
+        self,
+        pool: SandboxPool,
+        *,
+        extraction: Extraction | None = None,
+        forbidden: Forbidden | None = None,
+        hidden_after: Callable[[float], bool] = lambda _: True,
+    ) -> None:
+        """Without `forbidden` the text is not analysed."""
+        self._pool = pool
+        self._extraction = extraction or Extraction()
+        self._forbidden = forbidden
+        self._hidden_after = hidden_after
+        self._known: OrderedDict[tuple[str, bytes], Future[Evaluation | Failed | None]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(self, prompt: Prompt, sample: Sample) -> Evaluation | Failed | None:
+        """The evaluation; None without a program; Failed where the sandbox did not work. Raises InputError for a
+        prompt whose tests cannot be used."""
+        key = (prompt.id, hashlib.blake2b(sample.text.encode("utf-8", "surrogatepass")).digest())
+        with self._lock:
+            future = self._known.get(key)
+            mine = future is None
+            if future is None:
+                future = self._known[key] = Future()
+                while len(self._known) > REMEMBERED:
+                    self._known.popitem(last=False)
+        if mine:
+            try:
+                future.set_result(self._evaluate(prompt, sample))
+            except BaseException as error:  # noqa: BLE001  whoever else waits for it must hear of it
+                future.set_exception(error)
+        found = future.result()
+        if mine and isinstance(found, Failed):
+            with self._lock:
+                self._known.pop(key, None)
+        return found
+
+    def _evaluate(self, prompt: Prompt, sample: Sample) -> Evaluation | Failed | None:
+        suite = suite_of(prompt)
+        source = self._extraction.program(prompt, sample.text)
+        if source is None:
+            return None
+        try:
+            return self._pool.run(
+                lambda box: evaluate(box, source, suite, forbidden=self._forbidden, hidden_after=self._hidden_after)
+            )
+        except SandboxFault as fault:
+            return Failed("crashed", str(fault)[:200])
+
+
+class CodeScorer:
+    """The share of all tests passed, public and hidden, or all or nothing."""
+
+    def __init__(self, evaluator: CodeEvaluator, credit: Literal["all", "share"] = "all") -> None:
+        self.evaluator = evaluator
+        self.credit = credit
+
+    def __call__(self, prompt: Prompt, sample: Sample) -> Outcome:
+        found = self.evaluator(prompt, sample)
+        if found is None:
+            return Failed("wrong_format", "no block of code")
+        if isinstance(found, Failed):
+            return found
+        if found.fault:
+            return Failed("refused", found.fault)
+        share = found.share("passed")
+        return Score(share if self.credit == "share" else float(share == 1.0))
+
+
+def code_scorers(
+    pool: SandboxPool, *, credit: Literal["all", "share"] = "all", extraction: Extraction | None = None
+) -> dict[str, Scorer]:
+    """`code`, and beside it the share of tests by how else they ended: `code_timeout`, `code_raised`, …"""
+    evaluator = CodeEvaluator(pool, extraction=extraction)
+    return {"code": CodeScorer(evaluator, credit)} | _ends(evaluator)
+
+
+def layered_scorers(
+    pool: SandboxPool,
+    *,
+    layering: Layering | None = None,
+    extraction: Extraction | None = None,
+    forbidden: Forbidden | None = None,
+    judge: Scorer | None = None,
+) -> dict[str, Scorer]:
+    """`code` (the layered reward), each layer by itself (`code_rule`, `code_public`, …), and how tests ended.
+
+    `judge` fills the judge's slot; it is asked only about programs that the gates let through, and answers in [0, 1].
+    """
+    order = layering or Layering()
+    evaluator = CodeEvaluator(
+        pool, extraction=extraction, forbidden=forbidden or Forbidden(), hidden_after=order.opens_hidden
+    )
+    rewards = _Layered(evaluator, order, judge)
+    layers: dict[str, Scorer] = {f"code_{layer}": rewards.layer(layer) for layer in LAYERS}
+    return {"code": rewards.total} | layers | _ends(evaluator)
+
+
+class _Layered:
+    def __init__(self, evaluator: CodeEvaluator, layering: Layering, judge: Scorer | None) -> None:
+        self._evaluator = evaluator
+        self._layering = layering
+        self._judge = judge
+        self._judged: OrderedDict[tuple[str, str], Outcome] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def total(self, prompt: Prompt, sample: Sample) -> Outcome:
+        return self._both(prompt, sample)[1]
+
+    def layer(self, layer: Layer) -> Scorer:
+        return lambda prompt, sample: self._both(prompt, sample)[0][layer]
+
+    def _both(self, prompt: Prompt, sample: Sample) -> tuple[dict[Layer, Outcome], Outcome]:
+        found = self._evaluator(prompt, sample)
+        if isinstance(found, Failed):
+            return dict.fromkeys(LAYERS, found), found
+        suite = suite_of(prompt)
+        outcomes = layer_outcomes(found, len(suite.public), None)
+        gated, _ = layered(outcomes | {"judge": Score(0.0)}, self._layering)
+        if self._judge is None or not isinstance(gated["judge"], Score):
+            return layered(outcomes, self._layering)
+        return layered(outcomes | {"judge": self._ask(self._judge, prompt, sample)}, self._layering)
+
+    def _ask(self, judge: Scorer, prompt: Prompt, sample: Sample) -> Outcome:
+        """The judge's word, asked once per completion."""
+        key = (prompt.id, sample.text)
+        with self._lock:
+            if key not in self._judged:
+                self._judged[key] = outcome_of(judge(prompt, sample), "judge", sample)
+                while len(self._judged) > REMEMBERED:
+                    self._judged.popitem(last=False)
+            return self._judged[key]
+
+
+def _ends(evaluator: CodeEvaluator, ends: Sequence[str] = ENDS) -> dict[str, Scorer]:
+    def share_of(end: str) -> Scorer:
+        def share(prompt: Prompt, sample: Sample) -> Outcome:
+            found = evaluator(prompt, sample)
+            if not isinstance(found, Evaluation) or not found.counts:
+                return Abstain("no test was run")
+            return Score(found.share(end))
+
+        return share
+
+    return {f"code_{end}": share_of(end) for end in ends}
