@@ -206,7 +206,7 @@ class RunBook:
                 reward=numbers[index],
                 kl=None if kl_R is None else float(kl_R[index]),
             )
-            self.samples.append({**line, "components": credited.records[index].get("components")})
+            self.samples.append({**line, **credited.records[index]})
 
 
 def _kl_per_row(batch: PackedBatch) -> npt.NDArray[np.float64] | None:

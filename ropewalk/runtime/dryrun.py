@@ -302,10 +302,11 @@ def _reward(recipe: OnlineRecipe, task: Task | None, found: Look) -> None:
     if task is None:
         return
     known = [*task.scorers, *([LEARNED] if recipe.reward_model is not None else [])]
-    for name in recipe.reward.components:
+    for name, key in recipe.reward.looked_at().items():
         if name not in known:
             near = get_close_matches(name, known, n=1, cutoff=0.0)[:1] or known[:1]
-            found.problem(f"reward.components.{name} is scored by nobody: did you mean {near[0]!r}?")
+            said = key if name in recipe.reward.components else f"{key} = {name!r}"
+            found.problem(f"{said} is scored by nobody: did you mean {near[0]!r}?")
     parts = [f"{component.weight:g} {name}" for name, component in recipe.reward.components.items()]
     found.fact("reward", " + ".join(parts) or task.main_scorer)
 

@@ -32,7 +32,7 @@ from ropewalk.runtime.config import (
     TaskConfig,
     TextRows,
 )
-from ropewalk.tasks.config import Reward
+from ropewalk.tasks.scoring.config import Reward
 from ropewalk.training.config import ConstantSchedule, Optimizer, Precision, Schedule
 
 

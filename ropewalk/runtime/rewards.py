@@ -21,8 +21,8 @@ from ropewalk.runtime.config import LEARNED
 from ropewalk.runtime.experience import Experience
 from ropewalk.runtime.loop import Credited
 from ropewalk.runtime.state import RunState
-from ropewalk.tasks.config import Reward
-from ropewalk.tasks.scoring.compose import compose
+from ropewalk.tasks.scoring.compose import about_sample, compose
+from ropewalk.tasks.scoring.config import Reward
 from ropewalk.tasks.scoring.run import check_failures
 
 
@@ -36,7 +36,8 @@ class OnlineCredit:
     def __call__(self, experience: Experience, state: RunState) -> Credited:
         samples = with_learned(experience)
         check_failures(samples, self.reward.failure_limit)
-        composed = compose(self.reward, [s.scores for s in samples], state.rewards)
+        about = [about_sample(sample) for sample in samples]
+        composed = compose(self.reward, [s.scores for s in samples], state.rewards, about)
         batch = experience.batch.with_columns(rows={"rewards": composed.reward_R, "valid": composed.valid_R})
         columns = torch_columns(batch)
         beta = KLState.from_json(dict(state.kl)) if state.kl else None

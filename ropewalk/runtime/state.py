@@ -23,7 +23,7 @@ class RunState:
     """Which rows or prompts come next."""
     kl: Mapping[str, float] = field(default_factory=dict)
     """State of the KL controller."""
-    rewards: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    rewards: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Statistics of the reward components."""
     best_value: float | None = None
     best_iteration: int | None = None

@@ -26,8 +26,8 @@ from ropewalk.runtime.policy_eval import (
 from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.recipe import GRPORecipe, PPORecipe, SFTRecipe
 from ropewalk.runtime.run import model_folder
-from ropewalk.tasks.config import Component, Reward
-from ropewalk.tasks.scoring.compose import compose
+from ropewalk.tasks.scoring.compose import about_sample, compose
+from ropewalk.tasks.scoring.config import Raw
 from ropewalk.tasks.task import Task
 
 PolicyRecipe: TypeAlias = PPORecipe | GRPORecipe | SFTRecipe
@@ -78,18 +78,20 @@ def _set_finding(recipe: PolicyRecipe, question: Question, drawn: Sequence[Drawn
 
 
 def with_reward(recipe: PolicyRecipe, task: Task, drawn: Drawn) -> Drawn:
-    """The samples with the recipe's weighted sum of scores as one more, where that is not simply the first scorer.
+    """The samples with the recipe's reward as one more score, where that is not simply the first scorer.
 
-    Nothing is subtracted: a frozen mean shifts both sides alike.
+    Scores stand in it as they are: statistics of training are not those of these samples.
     """
     if isinstance(recipe, SFTRecipe) or REWARD in task.scorers:
         return drawn
-    weights = {name: component.weight for name, component in recipe.reward.components.items()}
+    components = recipe.reward.components
     names = {name for sample in drawn.samples for name in sample.scores}
-    if len(weights) < 2 or not names >= weights.keys():
+    if len(components) < 2 or not names >= recipe.reward.looked_at().keys():
         return drawn
-    raw = Reward(components={name: Component(weight=weight) for name, weight in weights.items()})
-    composed = compose(raw, [sample.scores for sample in drawn.samples], {})
+    plain = {name: component.model_copy(update={"normalise": Raw()}) for name, component in components.items()}
+    raw = recipe.reward.model_copy(update={"components": plain})
+    said = [about_sample(sample) for sample in drawn.samples]
+    composed = compose(raw, [sample.scores for sample in drawn.samples], {}, said)
     samples = [
         sample.with_scores(**{REWARD: Score(float(reward)) if valid else Abstain()})
         for sample, reward, valid in zip(drawn.samples, composed.reward_R, composed.valid_R, strict=True)

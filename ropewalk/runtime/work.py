@@ -44,7 +44,7 @@ from ropewalk.runtime.run import Run, local_model
 from ropewalk.runtime.state import RunState
 from ropewalk.tasks.city.task import VOCABULARY
 from ropewalk.tasks.config import CityCorpus
-from ropewalk.tasks.scoring.compose import observe
+from ropewalk.tasks.scoring.compose import about_sample, observe
 from ropewalk.tasks.task import Task
 from ropewalk.training.schedule import StepPlan
 
@@ -201,7 +201,7 @@ def _prepare_replay(recipe: OnlineRecipe, origin: Run) -> tuple[Crew, Work]:
     return crew, Work(rollouts, credit, limits, start, best_by="reward/mean", role="actor")
 
 
-def first_statistics(recipe: OnlineRecipe, rollouts: FreshRollouts) -> dict[str, dict[str, float]]:
+def first_statistics(recipe: OnlineRecipe, rollouts: FreshRollouts) -> dict[str, dict[str, Any]]:
     """Statistics of reward components that are measured on samples of the starting policy; iteration -1 is theirs."""
     wanted = [c.normalise.samples for c in recipe.reward.components.values() if c.normalise.kind == "initial_mean"]
     if not wanted:
@@ -213,7 +213,8 @@ def first_statistics(recipe: OnlineRecipe, rollouts: FreshRollouts) -> dict[str,
         batch, outputs = experience.batch, frozenset({"scores"})
         scores = rollouts.crew.call("forward", role="reward", batch=batch, outputs=outputs, sampling=None).result()
         experience = replace(experience, batch=batch.with_columns(rows=scores))
-    return observe(recipe.reward, [sample.scores for sample in with_learned(experience)], {})
+    samples = with_learned(experience)
+    return observe(recipe.reward, [s.scores for s in samples], {}, [about_sample(s) for s in samples])
 
 
 def _steps(recipe: OnlineRecipe) -> int:

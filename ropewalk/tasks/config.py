@@ -1,4 +1,7 @@
-"""Sections of a recipe that this package reads: the task, its corpus, and how scores become a reward."""
+"""Sections of a recipe that this package reads: the task and its corpus.
+
+How scores become a reward is in `scoring/config.py`.
+"""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -85,35 +88,3 @@ class CityCorpus(Section):
     """How many to draw."""
     shuffled_share: Share = 0.0
     """Share of sentences with shuffled words: 0.5 gives the corpus of the babbling reference."""
-
-
-class Raw(Section):
-    """The score as it is."""
-
-    kind: Literal["raw"] = "raw"
-
-
-class InitialMean(Section):
-    """The score minus its mean over the first samples; its spread is left alone."""
-
-    kind: Literal["initial_mean"] = "initial_mean"
-    samples: Count = 512
-    """After at least this many scores the mean is frozen; until then it is the mean of those so far."""
-
-
-class Component(Section):
-    """One scorer's part in the reward."""
-
-    weight: float = 1.0
-    """Factor after normalisation."""
-    normalise: Annotated[Raw | InitialMean, Field(discriminator="kind")] = Raw()
-    """What is done to a score before it is weighted."""
-
-
-class Reward(Section):
-    """How the outcomes of a sample become one reward."""
-
-    components: dict[str, Component] = Field(default_factory=dict)
-    """By scorer name; a scorer not named here is recorded only. Empty: the task's first scorer, raw."""
-    failure_limit: Share = 0.5
-    """A scorer that fails on a larger share of an iteration's samples stops the run."""

@@ -10,6 +10,16 @@ from typing import Any
 Settings = Mapping[str, Any]
 
 
+def gated(**more: Any) -> Settings:
+    """The truth counts only where something else is high enough."""
+    return {"reward.components.truth.gates": [{"on": "grammatical", **more}]}
+
+
+def mixed(**more: Any) -> Settings:
+    """The truth is judged, the rest verifiable."""
+    return {"reward.mix": {"kind": "judged", "judged": ["truth"], **more}}
+
+
 @dataclass(frozen=True)
 class Row:
     """One change and where it shows."""
@@ -48,6 +58,7 @@ PPO: Settings = {
 ROWS: Settings = {"start_from": "@policy", "sft.rows_per_step": 4}
 PAIRS: Settings = {"data.limit": 48, "data.held_out": 0.2, "pairwise.pairs_per_step": 8, "hardware.threads": 1}
 DRAWN: Settings = {"start_from": "@policy", "rollout.prompts": 12, "hardware.threads": 1, "task.prompts": 32}
+GYM: Settings = {"kind": "gym", "generator": "leg_counting", "prompts": 8, "heldout_prompts": 4}
 BASES: Mapping[str, tuple[str, Settings]] = {
     "grpo": ("@grpo.toml", ONLINE),
     "ppo": ("@ppo.toml", PPO),
@@ -61,6 +72,7 @@ BASES: Mapping[str, tuple[str, Settings]] = {
     "gsm8k": ("@grpo.toml", {"start_from": "x", "task": {"kind": "gsm8k"}, "data": {"path": "@gsm8k.jsonl"}}),
     "prompts": ("@grpo.toml", {"start_from": "x", "task": {"kind": "prompts"}, "data": {"path": "@gold.jsonl"}}),
     "sums": ("@grpo.toml", {"start_from": "x", "task": {"kind": "sums"}}),
+    "gym": ("@grpo.toml", {"start_from": "x", "task": GYM}),
     "chain": ("@chain.toml", {}),
 }
 """Recipes of the tests' own, so that what is not said is a default; the settings make them small."""
@@ -71,6 +83,12 @@ COSINE: Settings = {"actor.schedule": {"kind": "cosine"}}
 ADAPTIVE: Settings = {"ppo.kl.controller": {"kind": "adaptive"}}
 SHARED: Settings = {"critic": "none", "ppo.critic.kind": "shared"}
 MEAN: Settings = {"reward.components.truth.normalise": {"kind": "initial_mean", "samples": 2}}
+Z_SCORE: Settings = {"reward.components.truth.normalise": {"kind": "z_score"}}
+TWO: Settings = {"reward.components.grammatical.weight": 1.0}
+LINEAR_LENGTH: Settings = {"reward.length": {"kind": "linear", "at_tokens": 64}}
+OVERLONG: Settings = {"reward.length": {"kind": "overlong", "max_tokens": 20, "buffer_tokens": 8}}
+COSINE_LENGTH: Settings = {"reward.length": {"kind": "cosine", "on": "truth", "limit_tokens": 20}}
+REPETITION: Settings = {"reward.repetition": {"kind": "ngrams"}}
 SAVED: Settings = {"checkpoint.every": 1, "actor.optimizer.lr": 1e-2}
 TINY: Settings = {"kind": "fresh", "width": 24, "heads": 2, "kv_heads": 2}
 
@@ -223,7 +241,42 @@ PURE: list[Row] = [
         "composed",
         given=MEAN,
     ),
+    Row("Raw.clip", "grpo", {"reward.components.truth.normalise.clip": 0.25}, "composed"),
+    Row("InitialMean.clip", "grpo", {"reward.components.truth.normalise.clip": 0.25}, "composed", given=MEAN),
+    Row("ZScore.kind", "grpo", Z_SCORE, "composed"),
+    Row("ZScore.estimate", "grpo", {"reward.components.truth.normalise.estimate": "batch"}, "composed", given=Z_SCORE),
+    Row("ZScore.clip", "grpo", {"reward.components.truth.normalise.clip": 0.25}, "composed", given=Z_SCORE),
+    Row("Component.gates", "grpo", gated(), "composed"),
+    *(
+        Row(f"Gate.{name}", "grpo", gated(**{name: value}), "composed", against=gated())
+        for name, value in (("on", "reward_model"), ("at_least", 0.0), ("value", -7.0), ("abstained", "open"))
+    ),
+    Row("Component.failed", "grpo", {"reward.components.truth.failed": {"timeout": 4.0}}, "composed"),
     Row("Reward.components", "grpo", {"reward.components.grammatical.weight": 1.0}, "composed"),
+    Row("Reward.mix NoMix.kind Mix.kind", "grpo", mixed(), "composed", given=TWO),
+    *(
+        Row(
+            f"Mix.{name}", "grpo", mixed(**{"share": 0.8, name: value}), "composed", given=TWO, against=mixed(share=0.8)
+        )
+        for name, value in (("judged", ["grammatical"]), ("share", 0.9), ("domains", {"b": 0.1}))
+    ),
+    Row("Reward.length NoLength.kind LinearLength.kind", "grpo", LINEAR_LENGTH, "composed"),
+    *(
+        Row(f"{section}.{name}", "grpo", {f"reward.length.{name}": value}, "composed", given=given)
+        for section, given, changes in (
+            ("LinearLength", LINEAR_LENGTH, {"at_tokens": 32, "coefficient": 0.5}),
+            ("OverlongBuffer", OVERLONG, {"max_tokens": 15, "buffer_tokens": 10, "coefficient": 0.5}),
+            ("CosineLength", COSINE_LENGTH, {"on": "grammatical", "at_least": 0.25, "limit_tokens": 15}),
+            ("CosineLength", COSINE_LENGTH, {"right_short": 2.0, "right_long": 0.25, "wrong_short": -3.0}),
+            ("CosineLength", COSINE_LENGTH, {"wrong_long": -0.75, "beyond": -9.0}),
+        )
+        for name, value in changes.items()
+    ),
+    Row("OverlongBuffer.kind", "grpo", OVERLONG, "composed"),
+    Row("CosineLength.kind", "grpo", COSINE_LENGTH, "composed"),
+    Row("Reward.repetition NoRepetition.kind RepeatedNgrams.kind", "grpo", REPETITION, "composed"),
+    Row("RepeatedNgrams.words", "grpo", {"reward.repetition.words": 1}, "composed", given=REPETITION),
+    Row("RepeatedNgrams.coefficient", "grpo", {"reward.repetition.coefficient": 3.0}, "composed", given=REPETITION),
     Row("Reward.failure_limit", "grpo", {"reward.failure_limit": 0.1}, "failures"),
     # sampling and engine
     Row("Rollouts.share_prompts", "grpo", {"rollout.share_prompts": True}, "online"),
@@ -264,6 +317,19 @@ PURE: list[Row] = [
         {"task.path": "@other_task.py"},
         "task",
         given={"task": {"kind": "file", "path": "@task.py"}},
+    ),
+    Row("GymTask.kind", "gym", {}, "task", other="sums"),
+    *(
+        Row(f"GymTask.{name}", "gym", {f"task.{name}": value}, "task")
+        for name, value in (
+            ("generator", "gcd"),
+            ("parameters", {"max_animals": 4}),
+            ("instruction", "Say it."),
+            ("answer", "text"),
+            ("prompts", 9),
+            ("heldout_prompts", 5),
+            ("seed", 1),
+        )
     ),
     Row("GivenTask.kind", "city", {"task": {"kind": "given"}}, "task"),
     # monitors

@@ -27,7 +27,7 @@ from ropewalk.monitors.sinks.open import open_sinks
 from ropewalk.parallel.groups import Group
 from ropewalk.records.errors import RopewalkError
 from ropewalk.records.sample import Request, Sample, SamplingRecord
-from ropewalk.records.score import Failed, Score
+from ropewalk.records.score import Abstain, Failed, Score
 from ropewalk.rollout.native.engine import NativeEngine, _waves
 from ropewalk.rollout.native.scheduler import Fresh
 from ropewalk.runtime.assemble import graph_of, plan_of, setup_of, the_task
@@ -37,7 +37,7 @@ from ropewalk.runtime.stages import check_stages, stage_recipe
 from ropewalk.runtime.train import train
 from ropewalk.runtime.worker import Worker, objective_of
 from ropewalk.tasks.city.task import VOCABULARY
-from ropewalk.tasks.scoring.compose import compose, observe
+from ropewalk.tasks.scoring.compose import About, compose, observe
 from ropewalk.tasks.scoring.run import check_failures
 from ropewalk.training.config import Precision
 from ropewalk.training.outputs import columns_of, network_outputs
@@ -244,11 +244,18 @@ def maths(_: Bench, name: str, settings: Settings) -> Any:
 
 
 def composed(_: Bench, name: str, settings: Settings) -> Any:
-    """Rewards of three samples by the recipe's components, after statistics of two."""
+    """Rewards of samples of two domains by the recipe's components, after statistics of two."""
     recipe: Any = read_recipe(name, settings)
-    rows = [{"truth": Score(v), "grammatical": Score(1.0), "reward_model": Score(2 * v)} for v in (1.0, -2.0, 0.5)]
-    found = compose(recipe.reward, rows, observe(recipe.reward, rows[:2], {}))
-    return found.reward_R.tolist(), found.statistics
+    truths = [Score(1.0), Score(-2.0), Score(0.5), Score(3.0), Failed("timeout"), Failed("wrong_format"), Score(1.5)]
+    grammar = [Score(1.0), Score(0.0), Abstain(), Score(0.25), Score(1.0), Score(1.0), Score(1.0)]
+    rows = [
+        {"truth": truth, "grammatical": rule, "reward_model": Score(-float(n))}
+        for n, (truth, rule) in enumerate(zip(truths, grammar, strict=True))
+    ]
+    about = [About("ab"[n > 2 and n < 6], 6 * n, "so it goes and so it goes and so it") for n in range(len(rows))]
+    statistics = observe(recipe.reward, rows[:2], {}, about[:2])
+    found = compose(recipe.reward, rows, statistics, about)
+    return found.reward_R.tolist(), found.valid_R.tolist(), found.statistics
 
 
 def failures(_: Bench, name: str, settings: Settings) -> Any:

@@ -15,7 +15,7 @@ from ropewalk.runtime.experience import Experience, scored_experience
 from ropewalk.runtime.loop import Credited
 from ropewalk.runtime.rewards import LEARNED, OnlineCredit
 from ropewalk.runtime.state import RunState
-from ropewalk.tasks.config import Component, Reward
+from ropewalk.tasks.scoring.config import Component, Reward
 from ropewalk.tasks.task import Task
 from tests.parity.beds import samples
 

@@ -8,6 +8,7 @@ import math
 import numbers
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -44,10 +45,11 @@ def outcome_of(value: object, scorer: str, sample: Sample) -> Outcome:
 
 
 def score_sample(task: Task, prompt: Prompt, sample: Sample) -> Sample:
-    """The sample with an outcome of each of the task's scorers.
+    """The sample with an outcome of each of the task's scorers, and its prompt's domain in its info.
 
     A rollout that failed or was aborted is not shown to the scorers: its outcomes are `Failed` or `Abstain`.
     """
+    sample = _with_domain(sample, prompt)
     if sample.finish == "failed":
         return sample.with_scores(**dict.fromkeys(task.scorers, Failed("crashed", "the rollout failed")))
     if sample.finish == "aborted":
@@ -104,6 +106,15 @@ def outcome_metrics(rows: Sequence[Mapping[str, Outcome]]) -> dict[str, Metric]:
         for label, found in shares.items():
             metrics[f"score/{name}/{label}"] = Metric.mean(found, len(outcomes))
     return metrics
+
+
+def _with_domain(sample: Sample, prompt: Prompt) -> Sample:
+    domain = prompt.info.get("domain")
+    if domain is None:
+        return sample
+    if not isinstance(domain, str):
+        raise InputError(f"prompt {prompt.id} has a {type(domain).__name__} for its domain: give info.domain as text")
+    return replace(sample, info={**sample.info, "domain": domain})
 
 
 def _judge(name: str, scorer: Scorer, prompt: Prompt, sample: Sample) -> Outcome:

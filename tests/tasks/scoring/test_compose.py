@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from ropewalk.config.load import load
 from ropewalk.records.errors import InputError
 from ropewalk.records.score import Abstain, Failed, Outcome, Score
-from ropewalk.tasks.config import Component, InitialMean, Reward
 from ropewalk.tasks.scoring.compose import Composed, compose, observe
+from ropewalk.tasks.scoring.config import Component, InitialMean, Reward
 
 values = st.floats(-100, 100, width=32)
 outcomes = st.one_of(
