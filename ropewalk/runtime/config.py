@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ropewalk.config.schema import Section
-from ropewalk.tasks.config import CityCorpus, CityTask, FileTask, Gsm8kTask, PromptsTask, SumsTask
+from ropewalk.tasks.config import CityCorpus, CityTask, FileTask, Gsm8kTask, GymTask, PromptsTask, SumsTask
 
 LEARNED = "reward_model"
 """Name under which a learned reward's score stands beside the task's own scorers."""
@@ -149,5 +149,5 @@ class GivenTask(Section):
 
 
 TaskConfig = Annotated[
-    CityTask | Gsm8kTask | SumsTask | PromptsTask | FileTask | GivenTask, Field(discriminator="kind")
+    CityTask | Gsm8kTask | SumsTask | PromptsTask | FileTask | GymTask | GivenTask, Field(discriminator="kind")
 ]

@@ -3,7 +3,8 @@
 How scores become a reward is in `scoring/config.py`.
 """
 
-from typing import Annotated, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -75,8 +76,28 @@ class FileTask(Section):
     """A Python file that defines TASK; it is run as it stands."""
 
 
+class GymTask(Section):
+    """Procedural prompts of reasoning-gym, scored by their generator's own verifier."""
+
+    kind: Literal["gym"] = "gym"
+    generator: str
+    """Its name, such as `leg_counting` or `sudoku`."""
+    parameters: Mapping[str, Any] = {}
+    """The generator's own settings, such as `max_animals = 5`; what is not given is its default."""
+    instruction: str = "Give the final answer, and nothing else, between <answer> and </answer>."
+    """Follows the question in the prompt."""
+    answer: Literal["tags", "text"] = "tags"
+    """What counts as the answer: the last `<answer>…</answer>`, or the whole completion."""
+    prompts: Count = 512
+    """Training prompts; at most as many as there are."""
+    heldout_prompts: Count = 128
+    """Held-out prompts, none of which is a training prompt."""
+    seed: Seed = 0
+    """Of the prompts."""
+
+
 TaskSection: TypeAlias = Annotated[
-    CityTask | Gsm8kTask | SumsTask | PromptsTask | FileTask, Field(discriminator="kind")
+    CityTask | Gsm8kTask | SumsTask | PromptsTask | FileTask | GymTask, Field(discriminator="kind")
 ]
 
 

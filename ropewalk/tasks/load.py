@@ -9,6 +9,7 @@ from ropewalk.tasks.city.task import city_task
 from ropewalk.tasks.config import FileTask, Gsm8kTask, PromptsTask, TaskSection
 from ropewalk.tasks.files import prompts_task, task_from_file
 from ropewalk.tasks.gsm8k import gsm8k_task
+from ropewalk.tasks.gym import gym_task
 from ropewalk.tasks.sums import sums_task
 from ropewalk.tasks.task import Task
 
@@ -42,4 +43,5 @@ _LOADERS: Mapping[str, Callable[[Any, str | Path | None], Task]] = {
     "sums": lambda config, _: sums_task(config),
     "prompts": _prompts,
     "file": _file,
+    "gym": lambda config, _: gym_task(config),
 }
