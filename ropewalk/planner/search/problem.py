@@ -193,21 +193,32 @@ STREAMED = 0.9
 def cycles(schedule: Schedule) -> tuple[Ints, Floats]:
     """Pairs that can never overlap, and the longer cycles.
 
-    If two operations lie on one closed walk of total lag 1, every instance of one ends before the next instance of
-    the other starts. Streaming edges do not make such a walk: there the later one starts before the earlier has ended.
+    If instance i of one operation ends before instance i + a of another starts, and that before instance i + 1 of the
+    first, no two instances of the two overlap. The longer cycles are those without streaming.
     """
     n = schedule.operations
+    after = _after(schedule)
+    sequential = [sum(1 << j for j in range(n) if j != i and after[i][j] + after[j][i] <= 1) for i in range(n)]
     solid = [d for d in schedule.dependencies if not d.stream]
-    distance = [[FAR] * n for _ in range(n)]
-    for d in solid:
-        distance[d.before][d.after] = min(distance[d.before][d.after], d.lag)
-    for k in range(n):
-        for i in range(n):
-            for j in range(n):
-                distance[i][j] = min(distance[i][j], distance[i][k] + distance[k][j])
-    sequential = [sum(1 << j for j in range(n) if j != i and distance[i][j] + distance[j][i] <= 1) for i in range(n)]
     longer = sorted({(mask, lag) for mask, lag in _simple_cycles(n, solid) if lag > 1})
     return np.array(sequential, dtype=np.int64), np.array(longer, dtype=np.float64).reshape(-1, 2)
+
+
+def _after(schedule: Schedule) -> list[list[float]]:
+    """Least lag with which j starts after i has ended; FAR if it does not have to.
+
+    What streams starts no sooner and ends no sooner than what it streams from, though it may start before that ends.
+    """
+    n = schedule.operations
+    starts = [[FAR] * n for _ in range(n)]
+    ends = [[0.0 if i == j else FAR for j in range(n)] for i in range(n)]  # least lag with which j ends no sooner
+    for _ in range(n):  # a chain without a circle in it has at most n links
+        for i in range(n):
+            for d in schedule.dependencies:
+                begin = starts[i][d.before] if d.stream else ends[i][d.before]
+                starts[i][d.after] = min(starts[i][d.after], begin + d.lag)
+                ends[i][d.after] = min(ends[i][d.after], ends[i][d.before] + d.lag)
+    return starts
 
 
 def _simple_cycles(n: int, edges: Sequence[Dependency]) -> list[tuple[int, int]]:

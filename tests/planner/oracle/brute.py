@@ -4,8 +4,8 @@
     bound       area; every set of operations no two of which can overlap, by trying all sets; every cycle of waiting
     period      the rounds of every order, played for all plans at once, until they repeat
 
-"Can never overlap" is taken from its meaning: in the unrolled iterations, whichever instances of the two one takes, one
-of them leads to the other.
+"Can never overlap" is taken from its meaning: in the unrolled iterations, whichever instances of the two one takes, the
+end of one of them comes before the start of the other.
 """
 
 from dataclasses import dataclass
@@ -147,19 +147,24 @@ def turns(every: Everything) -> Array:
 def in_turn(plan: Schedule) -> tuple[tuple[bool, ...], ...]:
     """Which operations can never overlap, wherever they run."""
     n, middle = plan.operations, UNROLLED // 2
-    solid = [d for d in plan.dependencies if not d.stream]
-    leads = np.zeros((UNROLLED * n, UNROLLED * n), dtype=bool)
-    for d in solid:
+    starts, ends = np.arange(2 * UNROLLED * n).reshape(2, UNROLLED, n)
+    before = np.zeros((2 * UNROLLED * n, 2 * UNROLLED * n), dtype=bool)
+    before[starts, ends] = True
+    for d in plan.dependencies:
         for i in range(d.lag, UNROLLED):
-            leads[(i - d.lag) * n + d.before, i * n + d.after] = True
-    for k in range(len(leads)):
-        leads |= leads[:, [k]] & leads[[k]]
-    ordered = leads | leads.T
+            if d.stream:
+                before[starts[i - d.lag, d.before], starts[i, d.after]] = True
+                before[ends[i - d.lag, d.before], ends[i, d.after]] = True
+            else:
+                before[ends[i - d.lag, d.before], starts[i, d.after]] = True
+    for k in range(len(before)):
+        before |= before[:, [k]] & before[[k]]
+
+    def apart(o: int, p: int, i: int) -> bool:
+        return bool(before[ends[middle, o], starts[i, p]] or before[ends[i, p], starts[middle, o]])
+
     others = range(middle - 3, middle + 4)
-    return tuple(
-        tuple(o != p and all(bool(ordered[middle * n + o, i * n + p]) for i in others) for p in range(n))
-        for o in range(n)
-    )
+    return tuple(tuple(o != p and all(apart(o, p, i) for i in others) for p in range(n)) for o in range(n))
 
 
 @lru_cache
