@@ -10,13 +10,14 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ropewalk.cli import chat, cost, files, looking, plan, training
+from ropewalk.cli import chat, cost, files, looking, plan, scoring, training
 from ropewalk.cli.failures import NO_READER, WRONG_INPUT, Failure, Terminated, failure_of
 
 app = typer.Typer(name="ropewalk", add_completion=False, rich_markup_mode=None)
 app.command("demo")(training.demo)
 app.command("train")(training.train)
 app.command("sample")(files.sample)
+app.command("score")(scoring.score)
 app.command("eval")(looking.evaluate)
 app.command("replay")(training.replay)
 app.command("report")(looking.report)

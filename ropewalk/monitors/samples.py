@@ -4,13 +4,14 @@ Iterations kept whole are an even spread over the batch, so their distribution i
 are marked and stay out of every distribution.
 """
 
+import math
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from ropewalk.monitors.config import Record
 from ropewalk.records.prompt import Dialogue, Json
 from ropewalk.records.sample import Sample
-from ropewalk.records.score import Abstain, Failed, Outcome
+from ropewalk.records.score import Abstain, Failed, FailureReason, Outcome, Score
 
 Kept: TypeAlias = Literal["spread", "extreme"]
 
@@ -57,7 +58,7 @@ def sample_record(
         "prompt": dialogue_text(prompt),
         "completion": sample.text,
         "reward": reward,
-        "scores": {name: _outcome(outcome) for name, outcome in sample.scores.items()},
+        "scores": {name: outcome_shown(outcome) for name, outcome in sample.scores.items()},
         "kl": kl,
         "finish": sample.finish,
         "tokens": sample.completion_tokens,
@@ -71,10 +72,24 @@ def dialogue_text(dialogue: Dialogue) -> str:
     return "\n\n".join(f"{message.role}:\n{message.content}" for message in dialogue)
 
 
-def _outcome(outcome: Outcome) -> Json:
+def outcome_shown(outcome: Outcome) -> Json:
     """A number, or a sentence saying why there is none."""
     if isinstance(outcome, Abstain):
         return f"abstained: {outcome.reason}" if outcome.reason else "abstained"
     if isinstance(outcome, Failed):
         return f"failed ({outcome.reason}): {outcome.detail}" if outcome.detail else f"failed ({outcome.reason})"
     return outcome.value
+
+
+def outcome_read(shown: object) -> Outcome | None:
+    """The outcome that `outcome_shown` wrote; None for what it never writes."""
+    if isinstance(shown, int | float) and not isinstance(shown, bool) and math.isfinite(shown):
+        return Score(float(shown))
+    if not isinstance(shown, str):
+        return None
+    kind, _, rest = shown.partition(": ")
+    if kind == "abstained":
+        return Abstain(rest)
+    reason = kind.removeprefix("failed (").removesuffix(")")
+    known = {name: name for name in get_args(FailureReason)}
+    return Failed(known[reason], rest) if kind == f"failed ({reason})" and reason in known else None

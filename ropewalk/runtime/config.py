@@ -6,6 +6,7 @@ from pydantic import Field
 
 from ropewalk.config.schema import Section
 from ropewalk.tasks.config import CityCorpus, CityTask, FileTask, Gsm8kTask, GymTask, PromptsTask, SumsTask
+from ropewalk.tasks.scoring.config import Reward
 
 LEARNED = "reward_model"
 """Name under which a learned reward's score stands beside the task's own scorers."""
@@ -151,3 +152,14 @@ class GivenTask(Section):
 TaskConfig = Annotated[
     CityTask | Gsm8kTask | SumsTask | PromptsTask | FileTask | GymTask | GivenTask, Field(discriminator="kind")
 ]
+
+
+class Judging(Section):
+    """What completions in a file are scored by, where no recipe says it."""
+
+    task: TaskConfig
+    """Prompts and scorers."""
+    data: PromptData | None = None
+    """The file of a task that reads one."""
+    reward: Reward = Reward()
+    """How outcomes become one reward."""

@@ -32,7 +32,7 @@ from ropewalk.runtime.config import (
     TaskConfig,
     TextRows,
 )
-from ropewalk.tasks.scoring.config import Reward
+from ropewalk.tasks.scoring.config import OverlongBuffer, Reward
 from ropewalk.training.config import ConstantSchedule, Optimizer, Precision, Schedule
 
 
@@ -118,6 +118,12 @@ class Online(Common):
             raise ValueError("a fresh model knows nothing to sample: pretrain it by a recipe with method = 'sft' first")
         if self.sampling.temperature == 0:
             raise ValueError("sampling.temperature = 0 is greedy choice, which nothing can be learnt from: use 1")
+        length, longest = self.reward.length, self.sampling.max_new_tokens
+        if isinstance(length, OverlongBuffer) and length.max_tokens - length.buffer_tokens >= longest:
+            raise ValueError(
+                f"reward.length costs nothing up to {length.max_tokens - length.buffer_tokens} tokens, and "
+                f"sampling.max_new_tokens is {longest}: no completion would ever be charged"
+            )
         return self
 
 

@@ -14,6 +14,7 @@ COMMANDS = (
     "demo",
     "train",
     "sample",
+    "score",
     "eval",
     "replay",
     "report",

@@ -32,10 +32,10 @@ def length_term(config: LengthTerm, tokens: int, row: Row) -> float:
     """What a completion of so many tokens has added to its reward."""
     match config:
         case LinearLength():
-            return -config.coefficient * min(1.0, tokens / config.at_tokens)
+            return 0.0 - config.coefficient * min(1.0, tokens / config.at_tokens)
         case OverlongBuffer():
             over = tokens - (config.max_tokens - config.buffer_tokens)
-            return -config.coefficient * min(max(over / config.buffer_tokens, 0.0), 1.0)
+            return 0.0 - config.coefficient * min(max(over / config.buffer_tokens, 0.0), 1.0)
         case CosineLength():
             return _cosine(config, tokens, row)
         case NoLength():
@@ -46,7 +46,7 @@ def repetition_term(config: RepetitionTerm, text: str) -> float:
     """What the share of repeated n-grams has added to the reward of a text."""
     if isinstance(config, NoRepetition):
         return 0.0
-    return -config.coefficient * repeated_share(text, config.words)
+    return 0.0 - config.coefficient * repeated_share(text, config.words)
 
 
 def repeated_share(text: str, size: int) -> float:
