@@ -61,74 +61,69 @@ class Box:
             self._running = None
 
     def run(self, source: str, requests: Sequence[Request]) -> list[Finding]:
-        """One finding per request, in order. Consecutive calls go to one life of the program.
+        """One finding per request, in order. Consecutive calls go to one life of the program, as does test code.
 
         Raises SandboxFault where no sandbox can be started: that says nothing about the program.
         """
         findings: list[Finding] = []
         for kind, group in groupby(requests, type):
             members = list(group)
-            if kind is Call:
-                findings += self._calls(source, [call for call in members if isinstance(call, Call)])
-            else:
-                findings += [self._single(source, member) for member in members]
+            while members:
+                found = self._script(source, members[0]) if kind is Script else self._life(source, members)
+                if found[-1].status == "broken":
+                    found += [found[-1]] * (len(members) - len(found))
+                findings += found
+                del members[: len(found)]
         return findings
 
-    def _calls(self, source: str, calls: Sequence[Call]) -> list[Finding]:
-        """A call that ends the program costs itself only: the rest is asked of a new life of it."""
-        findings: list[Finding] = []
-        while len(findings) < len(calls):
-            found = self._life_of_calls(source, calls[len(findings) :])
-            findings += found
-            if found[-1].status == "broken":
-                findings += [found[-1]] * (len(calls) - len(findings))
-        return findings
-
-    def _life_of_calls(self, source: str, calls: Sequence[Call]) -> list[Finding]:
-        """Findings of the first calls, at least one."""
-        payloads: list[bytes] = []
-        for call in calls:
+    def _life(self, source: str, requests: Sequence[Request]) -> list[Finding]:
+        """Findings of the first requests, at least one: one that ends the program costs itself only."""
+        kind = "calls" if isinstance(requests[0], Call) else "asserts"
+        payloads: list[object] = []
+        for request in requests:
             try:
-                payloads.append(encode(("call", call.path, tuple(call.args), dict(call.kwargs), call.argument)))
+                payloads.append(_payload(request))
             except WireError as error:
                 if not payloads:
                     return [Finding("refused", str(error))]
                 break
         findings: list[Finding] = []
         try:
-            running, tag = self._begin("calls", source, b"", (payloads,))
+            running, tag = self._begin(kind, source, b"", payloads)
             while len(findings) < len(payloads):
                 started = time.monotonic()
                 verdict = self._verdict(running, tag)
                 seconds = time.monotonic() - started
                 findings.append(replace(self._finding(verdict, seconds), seconds=seconds))
-                if verdict[0] != "reply":
-                    return findings
-            self._verdict(running, tag)
-            self._written(running)
+                if verdict[0] in ("ended", "unloaded"):
+                    break
+            else:
+                self._verdict(running, tag)
+            running.written()
         except Gone as gone:
-            # After the last reply nothing is left to lose.
-            return findings if len(findings) == len(payloads) else [*findings, self._gone(gone)]
+            # After the last verdict nothing is left to lose.
+            gone_one = self._gone(gone)
+            return findings if len(findings) == len(payloads) else [*findings, gone_one]
+        if kind == "asserts":
+            # The supervisor has held test code: no program may be forked from it again.
+            self.close()
         return findings
 
-    def _single(self, source: str, request: Request) -> Finding:
+    def _script(self, source: str, request: Request) -> list[Finding]:
+        assert isinstance(request, Script)
         started = time.monotonic()
         try:
-            if isinstance(request, Script):
-                running, tag = self._begin("script", source, request.stdin.encode("utf-8", "surrogatepass"), ())
-            else:
-                assert isinstance(request, TestCode)
-                running, tag = self._begin("asserts", source, b"", (request.setup, request.code, dict(request.names)))
-            verdict = self._verdict(running, tag)
-            seconds = time.monotonic() - started
-            found = self._finding(verdict, seconds)
-            out, error = self._written(running)
+            running, tag = self._begin("script", source, request.stdin.encode("utf-8", "surrogatepass"))
+            found = self._finding(self._verdict(running, tag), time.monotonic() - started, script=True)
+            out, error = running.written()
         except Gone as gone:
-            return replace(self._gone(gone), seconds=time.monotonic() - started)
-        detail = found.detail if found.status != "raised" or not error else printable(error.strip().splitlines()[-1])
-        return replace(found, seconds=seconds, stdout=out, stderr=error, detail=detail)
+            return [replace(self._gone(gone), seconds=time.monotonic() - started)]
+        last = error.strip().rpartition("\n")[2]
+        detail = printable(last) if found.status == "raised" and last else found.detail
+        seconds = time.monotonic() - started
+        return [replace(found, seconds=seconds, stdout=out, stderr=error, detail=detail)]
 
-    def _begin(self, kind: str, source: str, text: bytes, secret: tuple[object, ...]) -> tuple[Running, bytes]:
+    def _begin(self, kind: str, source: str, text: bytes, *secret: object) -> tuple[Running, bytes]:
         """Start a life of the program. Its tag is new, and goes over after the program has been forked."""
         if time.monotonic() >= self._end:
             raise Gone("late")
@@ -147,7 +142,7 @@ class Box:
             raise Gone("ended")
         return verdict[1:]
 
-    def _finding(self, verdict: tuple[object, ...], seconds: float) -> Finding:
+    def _finding(self, verdict: tuple[object, ...], seconds: float, *, script: bool = False) -> Finding:
         limits = self._jail.limits
         match verdict:
             case ("reply", bytes() as payload):
@@ -155,7 +150,7 @@ class Box:
             case ("unloaded", bytes() as payload):
                 return replace(finding_of_reply(payload), status="broken")
             case ("ended", str() as how, int() as number):
-                return finding_of_end(how, number, limits, seconds)
+                return finding_of_end(how, number, limits, seconds, script=script)
             case ("passed",):
                 return Finding("done")
             case (("failed" | "raised") as status, str() as detail):
@@ -164,16 +159,23 @@ class Box:
                 return Finding("refused", printable(detail))
         raise Gone("ended")
 
-    def _written(self, running: Running) -> tuple[str, str]:
-        return running.written()
-
     def _gone(self, gone: Gone) -> Finding:
-        if gone.how == "late" or time.monotonic() >= self._end:
-            self.close()
-            return Finding("not_reached", f"{self._jail.limits.program_seconds:g} s for all tests were used up")
+        """What it means that the sandbox is gone; what is left of it is ended."""
+        used_up = f"{self._jail.limits.program_seconds:g} s for all tests were used up"
+        late = time.monotonic() >= self._end
         self.close()
+        if gone.how == "late":
+            return Finding("not_reached", used_up)
         status, detail = _GONE[gone.how]
-        return Finding(status, detail)
+        return Finding(status, used_up if status == "timeout" and late else detail)
+
+
+def _payload(request: Request) -> object:
+    """What the supervisor gets for a request: a call as the very bytes that the program will read."""
+    if isinstance(request, Call):
+        return encode(("call", request.path, tuple(request.args), dict(request.kwargs), request.argument))
+    assert isinstance(request, TestCode)
+    return (request.setup, request.code, dict(request.names))
 
 
 __all__ = ["Box", "SandboxFault"]

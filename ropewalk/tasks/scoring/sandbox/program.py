@@ -72,10 +72,10 @@ SIGNALS_OF_CPU = (9, 24)
 """SIGXCPU at the limit; SIGKILL one second later for a program that ignores it."""
 
 
-def finding_of_end(how: str, number: int, limits: Limits, seconds: float) -> Finding:
-    """What the end of a program's life means."""
+def finding_of_end(how: str, number: int, limits: Limits, seconds: float, *, script: bool) -> Finding:
+    """What the end of a program's life means. Only a script may end by itself: the others owe an answer."""
     if how == "exit":
-        return Finding("raised" if number else "done", f"exit code {number}" if number else "")
+        return Finding("done") if script and number == 0 else Finding("raised", f"it left with exit code {number}")
     if how == "signal":
         if number in SIGNALS_OF_CPU and seconds >= limits.cpu_seconds:
             return Finding("timeout", f"{limits.cpu_seconds} s of processor time")

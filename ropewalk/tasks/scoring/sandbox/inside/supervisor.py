@@ -6,7 +6,8 @@
 
 A session is one life of the program. Its first frame is what the program may know (source, input); the program is
 forked then; only after that the second frame is read: the tag of this session and what is asked. So neither tag nor
-tests were ever in the memory that the program inherits, and every verdict carries the tag. Waits for: the program's
+tests are in the memory that the program inherits (a sandbox that has held test code gets no further session), and
+every verdict carries the tag. Waits for: the program's
 reply or end, the deadline, the host's end (its end of the control pipe closes: everything is killed). Builtins only.
 """
 
@@ -286,41 +287,50 @@ def _calls(life: Life, frame: bytes) -> None:
 
 
 def _asserts(life: Life, frame: bytes) -> None:
-    """Run the test code here, with stand-ins for the program's names."""
-    tag, setup, code, names = decode(frame)
-    faulthandler.dump_traceback_later(float(life.settings["test_seconds"] or 0) + 0.5, exit=True, file=2)
-    verdict = _judged(life, setup, code, names)
-    faulthandler.cancel_dump_traceback_later()
-    life.close()
-    life.tell(tag, *verdict)
-
-
-def _judged(life: Life, setup: str, code: str, names: dict[str, str]) -> tuple[object, ...]:
+    """Run pieces of test code here, one after the other, with stand-ins for the program's names."""
+    tag, tests = decode(frame)
     try:
         loaded = life.frame()
         if loaded != encode(("loaded",)):
-            return ("unloaded", loaded)
-        space: dict[str, object] = {"__name__": "tests"}
+            life.close()
+            life.tell(tag, "unloaded", loaded)
+            return
+        for setup, code, names in tests:
+            faulthandler.dump_traceback_later(float(life.settings["test_seconds"] or 0) + 0.5, exit=True, file=2)
+            verdict = _judged(life, setup, code, names)
+            faulthandler.cancel_dump_traceback_later()
+            if life.ended:
+                raise life.ended
+            life.tell(tag, *verdict)
+            life.start_clock()
+    except Ended as ended:
+        life.close()
+        life.tell(tag, "ended", ended.how, ended.number)
+        return
+    life.close()
+    life.tell(tag, "done")
+
+
+def _judged(life: Life, setup: str, code: str, names: dict[str, str]) -> tuple[str, ...]:
+    """What came of one piece of test code; only its quiet end is a pass."""
+    space: dict[str, object] = {"__name__": "tests"}
+    try:
         if "random" in code:
             import random  # noqa: PLC0415  the same program must always get the same verdict
 
             random.seed(0)
         exec(compile(setup, "setup", "exec", dont_inherit=True), space)  # noqa: S102  the task's own code
         for alias, name in names.items():
-            found = asked(life.ask, "get", name)
-            space[alias] = found
+            space[alias] = asked(life.ask, "get", name)
         exec(compile(code, "tests", "exec", dont_inherit=True), space)  # noqa: S102  the task's own code
     except Ended:
-        pass
+        return ()
     except Unsendable as error:
         return ("unsendable", str(error)[:200])
     except AssertionError as error:
-        return ("failed", str(error)[:200]) if not life.ended else ("failed", "")
-    except BaseException as error:  # noqa: BLE001  tests may raise anything, and only their quiet end is a pass
-        if not life.ended:
-            return ("raised", f"{type(error).__name__}: {error}"[:200])
-    if life.ended:
-        return ("ended", life.ended.how, life.ended.number)
+        return ("failed", str(error)[:200])
+    except BaseException as error:  # noqa: BLE001  tests may raise anything
+        return ("raised", f"{type(error).__name__}: {error}"[:200])
     return ("passed",)
 
 

@@ -1,0 +1,75 @@
+"""What the tests of programs share: a pool, or an honest skip where bubblewrap is missing; what a pool leaves behind."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ropewalk.tasks.scoring.sandbox.limits import Limits
+from ropewalk.tasks.scoring.sandbox.pool import SandboxPool
+from ropewalk.tasks.scoring.sandbox.watch import family
+
+SHORT = Limits(test_seconds=2.0, program_seconds=4.0, cpu_seconds=1, memory_bytes=256 * 2**20, folder_files=2_000)
+"""For programs that will run into limits."""
+ROOT = os.geteuid() == 0
+
+
+def need_bubblewrap() -> None:
+    """Skip where bubblewrap is missing; the full tier takes a skip for a failure."""
+    if shutil.which("bwrap") is None:
+        pytest.skip("no bubblewrap: run `make system`")
+
+
+@contextmanager
+def bubblewrap_pool(workers: int = 2, limits: Limits | None = None) -> Iterator[SandboxPool]:
+    """A pool under bubblewrap."""
+    need_bubblewrap()
+    with SandboxPool(workers, limits) as pool:
+        yield pool
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What this process holds and has started, as /proc tells it."""
+
+    descendants: frozenset[int]
+    descriptors: frozenset[str]
+    sockets: int
+    mounts: int
+    folders: frozenset[str]
+
+
+def footprint() -> Footprint:
+    """The footprint now."""
+    links = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            links[name] = os.readlink(f"/proc/self/fd/{name}")
+        except OSError:
+            continue  # The descriptor of this very listing.
+    mine = [pid for pid in family(os.getpid()) if pid != os.getpid()]
+    return Footprint(
+        frozenset(mine),
+        frozenset(links),
+        sum(link.startswith("socket:") for link in links.values()),
+        len(Path("/proc/self/mountinfo").read_text().splitlines()),
+        frozenset(name for name in os.listdir(tempfile.gettempdir()) if name.startswith("ropewalk-sandbox-")),
+    )
+
+
+def processes_in(namespace: str) -> list[int]:
+    """Processes of the machine whose user namespace this is (`user:[…]`), zombies included."""
+    found = []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdecimal():
+            try:
+                if os.readlink(f"/proc/{entry.name}/ns/user") == namespace:
+                    found.append(int(entry.name))
+            except OSError:
+                continue
+    return found
