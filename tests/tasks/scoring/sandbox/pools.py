@@ -1,4 +1,4 @@
-"""What the tests of programs share: a pool, or an honest skip where bubblewrap is missing; what a pool leaves behind."""
+"""What tests of programs share: a pool, an honest skip where bubblewrap is missing, and what a pool leaves behind."""
 
 import os
 import shutil
