@@ -10,12 +10,16 @@
 * dialogue text (HH): `chosen` and `rejected` are whole dialogues in Human: / Assistant: turns; they part at their
   last Assistant: turn, and what comes before must be the same.
 
+A `system` beside any of them goes before the dialogue. Where a table holds text only, messages may be their JSON text,
+or text in Human: / Assistant: turns.
+
 A row that cannot be meant so raises `RefusedRow` with the reason; the reader counts it.
 """
 
+import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ropewalk.records.prompt import Dialogue, Json, Message, Speaker
@@ -29,9 +33,11 @@ _SPEAKERS: Mapping[str, Speaker] = {
     "tool": "tool",
     "observation": "tool",
 }
+GOLD_MARK = "####"
+"""Stands before the gold answer at the end of a worked solution (GSM8K)."""
+
 _TURN = re.compile(r"\n\n(Human|Assistant):")
 _LAST_ANSWER = "\n\nAssistant:"
-_GOLD_MARK = "####"
 _NUMBER = re.compile(r"[-+]?(\d+|\d{1,3}(,\d{3})+)(\.\d+)?")
 
 
@@ -52,6 +58,12 @@ class Parsed:
 
 def parse(fields: Mapping[str, Any]) -> Parsed:
     """The dialogue and answers of a row, its form told by its fields."""
+    parsed = _parse(fields)
+    system = fields.get("system")
+    return parsed if system is None else replace(parsed, dialogue=_under(_text(system, "system"), parsed.dialogue))
+
+
+def _parse(fields: Mapping[str, Any]) -> Parsed:
     if "messages" in fields or "conversations" in fields:
         return _conversation(fields)
     if "prompt" in fields:
@@ -63,6 +75,16 @@ def parse(fields: Mapping[str, Any]) -> Parsed:
     raise RefusedRow(
         f"it has none of the fields prompt, question, messages, conversations or chosen (its fields: {_names(fields)})"
     )
+
+
+def _under(system: str, dialogue: Dialogue) -> Dialogue:
+    """A dialogue with a system message before it."""
+    if not system.strip():
+        return dialogue
+    messages = (Message("user", dialogue),) if isinstance(dialogue, str) else dialogue
+    if messages[0].role == "system":
+        raise RefusedRow("it has a system text and a system message")
+    return (Message("system", system), *messages)
 
 
 def document_text(fields: Mapping[str, Any]) -> str:
@@ -77,10 +99,10 @@ def document_text(fields: Mapping[str, Any]) -> str:
 
 def gold_number(answer: str) -> str:
     """The number after the last `####`, without thousands separators."""
-    _, mark, tail = answer.rpartition(_GOLD_MARK)
+    _, mark, tail = answer.rpartition(GOLD_MARK)
     gold = tail.strip().removeprefix("$").strip()
     if not mark:
-        raise RefusedRow(f"its answer has no gold number after {_GOLD_MARK}")
+        raise RefusedRow(f"its answer has no gold number after {GOLD_MARK}")
     if not _NUMBER.fullmatch(gold):
         raise RefusedRow(f"its gold answer {gold[:40]!r} is not a number")
     return gold.replace(",", "")
@@ -128,12 +150,16 @@ def _dialogue_texts(fields: Mapping[str, Any]) -> Parsed:
     rejected_head, rejected = _last_answer(_text(fields["rejected"], "rejected"), "rejected")
     if chosen_head != rejected_head:
         raise RefusedRow("its two dialogues differ before their last answers")
-    lead, *pieces = _TURN.split(chosen_head)
+    return Parsed(_asked(_turns(chosen_head)), chosen=chosen.strip(), rejected=rejected.strip())
+
+
+def _turns(text: str) -> tuple[Message, ...]:
+    """The messages of a text in Human: / Assistant: turns."""
+    lead, *pieces = _TURN.split(text)
     if lead.strip():
         raise RefusedRow("its dialogue does not begin with a Human: or Assistant: turn")
     pairs = zip(pieces[0::2], pieces[1::2], strict=True)
-    messages = tuple(Message("user" if who == "Human" else "assistant", said.strip()) for who, said in pairs)
-    return Parsed(_asked(messages), chosen=chosen.strip(), rejected=rejected.strip())
+    return tuple(Message("user" if who == "Human" else "assistant", said.strip()) for who, said in pairs)
 
 
 def _last_answer(dialogue: str, name: str) -> tuple[str, str]:
@@ -146,6 +172,13 @@ def _last_answer(dialogue: str, name: str) -> tuple[str, str]:
 
 
 def _messages(value: object, name: str) -> tuple[Message, ...]:
+    if isinstance(value, str):
+        if _TURN.search(f"\n\n{value.lstrip()}"):
+            return _turns(f"\n\n{value.lstrip()}")
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            value = None
     if not isinstance(value, list):
         raise RefusedRow(f"its {name} are not a list of messages")
     return tuple(_message(item, f"message {number} of {name}") for number, item in enumerate(value, 1))

@@ -1,38 +1,40 @@
 """Files of rows to records, with every refused row counted and named.
 
-Files are JSON lines (`.jsonl`) or one JSON list (`.json`), plain or `.gz`. What is wrong with the *file* is an
-`InputError` naming file and line; what is wrong with a *row* refuses that row, and no usable row is an error.
-Ids are the rows' own, or a hash of what the row says: they do not depend on the order or size of the file.
+What is wrong with a *file* is an `InputError` naming file and line (`data.rows`); what is wrong with a *row* refuses
+that row, and no usable row is an error. Ids are the rows' own, or a hash of what the row says: they do not depend on
+the order or size of the file. Of rows that say the same the first is kept, whatever their ids.
 """
 
-import gzip
 import hashlib
 import json
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
+from ropewalk.data.columns import json_value, renamed
+from ropewalk.data.config import RowFile
 from ropewalk.data.forms import RefusedRow, document_text, parse
+from ropewalk.data.rows import read_records
 from ropewalk.records.errors import InputError
-from ropewalk.records.files import parse_json, read_failure
 from ropewalk.records.prompt import Demonstration, Dialogue, Document, Json, Message, PreferencePair, Prompt
-
-_SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
-_BOM = b"\xef\xbb\xbf"
 
 R = TypeVar("R", Document, Demonstration, PreferencePair, Prompt)
 
+Rows: TypeAlias = str | Path | RowFile
+"""Where rows come from: a path, or a path with what its columns mean."""
+
+_REASONS_SHOWN = 6
+
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One row as it stands in a file."""
+class Limit:
+    """The most that a row may say, by a count such as that of a tokenizer."""
 
-    where: str
-    """File and line (or row of a JSON list), as errors name it."""
-    fields: Mapping[str, Any]
+    most: int
+    count: Callable[[str], int] = len
+    unit: str = "characters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,34 +52,22 @@ class ReadReport:
         for where, reason in self.refused:
             first.setdefault(reason, where)
         counted = Counter(reason for _, reason in self.refused).most_common()
-        reasons = "; ".join(f"{count} because {reason} (first: {first[reason]})" for reason, count in counted)
-        return f"{self.kept} of {total} rows are usable; refused: {reasons}"
+        shown = [f"{count} because {reason} (first: {first[reason]})" for reason, count in counted[:_REASONS_SHOWN]]
+        if rest := counted[_REASONS_SHOWN:]:
+            shown.append(f"{sum(count for _, count in rest)} for {len(rest)} other reasons")
+        return f"{self.kept} of {total} rows are usable; refused: {'; '.join(shown)}"
 
 
-def read_records(path: str | Path) -> Iterator[Row]:
-    """The rows of a file, one by one. Raises `InputError` naming file and line."""
-    file = Path(path)
-    if file.is_dir():
-        raise InputError(f"{file} is a folder: name a file in it")
-    if not file.exists():
-        raise InputError(f"there is no file {file}: check the path")
-    if not file.name.endswith(_SUFFIXES):
-        raise InputError(f"{file} is of an unknown kind: use one of {', '.join(_SUFFIXES)}")
-    rows = _list_rows if file.name.removesuffix(".gz").endswith(".json") else _line_rows
-    found = False
-    for row in rows(file):
-        found = True
-        yield row
-    if not found:
-        raise InputError(f"{file} is empty: it must hold at least one row")
-
-
-def documents(path: str | Path) -> tuple[list[Document], ReadReport]:
+def documents(rows: Rows, *, limit: Limit | None = None) -> tuple[list[Document], ReadReport]:
     """Plain text for continued pretraining."""
-    return _collect(path, lambda fields: Document(_id(fields, text := document_text(fields)), text))
+
+    def record(fields: Mapping[str, Any]) -> Document:
+        return Document(_id(fields, text := document_text(fields)), text)
+
+    return _collect(rows, record, lambda made: made.text, limit)
 
 
-def demonstrations(path: str | Path) -> tuple[list[Demonstration], ReadReport]:
+def demonstrations(rows: Rows, *, limit: Limit | None = None) -> tuple[list[Demonstration], ReadReport]:
     """Dialogues with the completion to imitate; of pairs, the chosen answer."""
 
     def record(fields: Mapping[str, Any]) -> Demonstration:
@@ -87,10 +77,10 @@ def demonstrations(path: str | Path) -> tuple[list[Demonstration], ReadReport]:
             raise RefusedRow("it has no answer to imitate")
         return Demonstration(_id(fields, [plain(parsed.dialogue), completion]), parsed.dialogue, completion)
 
-    return _collect(path, record)
+    return _collect(rows, record, lambda made: [plain(made.dialogue), made.completion], limit)
 
 
-def pairs(path: str | Path) -> tuple[list[PreferencePair], ReadReport]:
+def pairs(rows: Rows, *, limit: Limit | None = None) -> tuple[list[PreferencePair], ReadReport]:
     """Preference pairs; a missing, empty or equal answer refuses the row."""
 
     def record(fields: Mapping[str, Any]) -> PreferencePair:
@@ -104,29 +94,38 @@ def pairs(path: str | Path) -> tuple[list[PreferencePair], ReadReport]:
         key = _id(fields, [plain(parsed.dialogue), parsed.chosen, parsed.rejected])
         return PreferencePair(key, parsed.dialogue, parsed.chosen, parsed.rejected)
 
-    return _collect(path, record)
+    return _collect(rows, record, lambda made: [plain(made.dialogue), made.chosen, made.rejected], limit)
 
 
 def prompts_rows(
-    path: str | Path, *, gold_fault: Callable[[Json], str | None] | None = None
+    rows: Rows,
+    *,
+    gold_fault: Callable[[Json], str | None] | None = None,
+    fault: Callable[[Prompt], str | None] | None = None,
+    limit: Limit | None = None,
 ) -> tuple[list[Prompt], ReadReport]:
     """Prompts, with their gold answer where the row has one.
 
-    `gold_fault` says what is wrong with a gold answer (None: nothing); a broken one refuses the row, so that a
-    scorer never meets it.
+    `gold_fault` says what is wrong with a gold answer, and `fault` with a prompt (None: nothing), such as a rule's
+    `info_fault`; what is broken refuses the row, so that a scorer never meets it.
     """
 
     def record(fields: Mapping[str, Any]) -> Prompt:
         parsed = parse(fields)
-        fault = gold_fault(parsed.gold) if gold_fault else None
-        if fault is not None:
-            raise RefusedRow(f"its gold answer {_short(parsed.gold)} {fault}")
+        gold = json_value(parsed.gold, "gold answer")
+        wrong = gold_fault(gold) if gold_fault else None
+        if wrong is not None:
+            raise RefusedRow(f"its gold answer {_short(gold)} {wrong}")
         info = fields.get("info", {})
         if not isinstance(info, Mapping):
             raise RefusedRow("its info is not an object")
-        return Prompt(_id(fields, plain(parsed.dialogue)), parsed.dialogue, parsed.gold, dict(info))
+        named = {str(name): json_value(value, f"info.{name}") for name, value in info.items()}
+        made = Prompt(_id(fields, plain(parsed.dialogue)), parsed.dialogue, gold, named)
+        if fault and (wrong := fault(made)) is not None:
+            raise RefusedRow(f"it {wrong}")
+        return made
 
-    return _collect(path, record)
+    return _collect(rows, record, lambda made: plain(made.dialogue), limit)
 
 
 def plain(dialogue: Dialogue) -> Json:
@@ -153,81 +152,50 @@ def _id(fields: Mapping[str, Any], content: Json) -> str:
     return str(given)
 
 
-def _collect(path: str | Path, record: Callable[[Mapping[str, Any]], R]) -> tuple[list[R], ReadReport]:
+def _collect(
+    rows: Rows, record: Callable[[Mapping[str, Any]], R], content: Callable[[R], Json], limit: Limit | None
+) -> tuple[list[R], ReadReport]:
+    """The records of all usable rows; `content` is what a record says, which no other may say again."""
+    source = rows if isinstance(rows, RowFile) else RowFile(path=str(rows))
+    limits = [Limit(source.max_characters)] if source.max_characters else []
+    limits += [limit] if limit else []
     kept: list[R] = []
     refused: list[tuple[str, str]] = []
     seen: set[str] = set()
-    for row in read_records(path):
+    for row in read_records(source.path, source.split):
         try:
-            made = record(row.fields)
-            if made.id in seen:
+            made = record(renamed(row.fields, source.columns))
+            said = content(made)
+            keys = {f"id {made.id}", f"content {content_hash(said)}"}
+            if keys & seen:
                 raise RefusedRow("its id or content repeats that of an earlier row")
+            _check_length(said, limits)
         except RefusedRow as refusal:
             refused.append((row.where, str(refusal)))
             continue
-        seen.add(made.id)
+        seen |= keys
         kept.append(made)
     report = ReadReport(len(kept), tuple(refused))
     if not kept:
-        raise InputError(f"{path} has no usable row: {report}")
+        raise InputError(f"{source.path} has no usable row: {report}")
     return kept, report
 
 
-def _line_rows(file: Path) -> Iterator[Row]:
-    number = 0
-    try:
-        with _open(file) as stream:
-            for number, line in enumerate(stream, 1):
-                text = (line.removeprefix(_BOM) if number == 1 else line).rstrip()
-                if text:
-                    where = f"{file} line {number}"
-                    yield _row(where, parse_json(text, where))
-    except (OSError, EOFError, zlib.error) as error:
-        raise _broken(file, number, error) from None
+def _check_length(content: Json, limits: list[Limit]) -> None:
+    for limit in limits:
+        if sum(map(limit.count, _longest(content))) > limit.most:
+            raise RefusedRow(f"it says more than {limit.most} {limit.unit}")
 
 
-def _list_rows(file: Path) -> Iterator[Row]:
-    try:
-        with _open(file) as stream:
-            content = stream.read().removeprefix(_BOM)
-    except (OSError, EOFError, zlib.error) as error:
-        raise _broken(file, 0, error) from None
-    if not content.strip():
-        return
-    rows = _json_list(file, content)
-    for number, row in enumerate(rows, 1):
-        yield _row(f"{file} row {number}", row)
-
-
-def _json_list(file: Path, content: bytes) -> list[Any]:
-    try:
-        rows = json.loads(content)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{file} line {error.lineno} is not JSON: {error.msg} (column {error.colno})") from None
-    except (ValueError, RecursionError):
-        rows = parse_json(content, str(file))
-    if not isinstance(rows, list):
-        raise InputError(f"{file} is not a JSON list of rows: for one row a line, call it .jsonl")
-    return rows
-
-
-def _row(where: str, fields: object) -> Row:
-    if not isinstance(fields, dict):
-        raise InputError(f"{where} is not a JSON object with named fields")
-    return Row(where, fields)
-
-
-def _open(file: Path) -> IO[bytes]:
-    return gzip.open(file) if file.suffix == ".gz" else file.open("rb")  # type: ignore[return-value]
-
-
-def _broken(file: Path, line: int, error: OSError | EOFError | zlib.error) -> InputError:
-    after = f" after line {line}" if line else ""
-    if isinstance(error, EOFError):
-        return InputError(f"{file} is cut short{after}: fetch or compress it again")
-    if isinstance(error, gzip.BadGzipFile | zlib.error):
-        return InputError(f"{file} is not whole gzip data{after}: fetch or compress it again")
-    return read_failure(file, error)
+def _longest(content: Json) -> list[str]:
+    """The texts of what a row says: its dialogue, and the longest of its answers."""
+    if isinstance(content, str):
+        return [content]
+    assert isinstance(content, list)
+    if all(isinstance(turn, list) and len(turn) == 2 for turn in content):
+        return [str(turn[1]) for turn in content if isinstance(turn, list)]
+    dialogue, *answers = content
+    return [*_longest(dialogue), max(map(str, answers), key=len)]
 
 
 def _short(value: Json) -> str:

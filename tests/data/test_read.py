@@ -13,8 +13,8 @@ from ropewalk.data.read import (
     documents,
     pairs,
     prompts_rows,
-    read_records,
 )
+from ropewalk.data.rows import read_records
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Demonstration, Message, PreferencePair
 
@@ -60,7 +60,7 @@ def test_every_kind_of_file_gives_the_same_records(tmp_path: Path, name: str) ->
         ("x.json", b'{"a": 1}', "x.json is not a JSON list of rows: for one row a line, call it .jsonl"),
         ("x.json", b'[{"a": 1}, 3]', "x.json row 2 is not a JSON object"),
         ("x.json", b'["\xff"]', "x.json is not UTF-8 text"),
-        ("x.csv", b"a,b\n", "x.csv is of an unknown kind: use one of .jsonl"),
+        ("x.xml", b"a,b\n", "x.xml is of an unknown kind: use one of .jsonl"),
         ("x.jsonl.gz", b"not gzip", "x.jsonl.gz is not whole gzip data"),
         ("x.jsonl.gz", gzip.compress(b'{"a": 1}\n' * 2000)[:-12], "x.jsonl.gz is cut short"),
         ("x.json.gz", gzip.compress(b'[{"a": 1}]' * 2000)[:-12], "x.json.gz is cut short"),
