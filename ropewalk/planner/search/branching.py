@@ -102,14 +102,14 @@ class State(NamedTuple):
 
 @njit
 def branch(t: Tables, b: Branching, orders: OrderTables, s: State, w: Scratch, nodes: int) -> bool:
-    """Go on for at most `nodes` nodes; whether the search is complete."""
+    """Go on for about `nodes` nodes, as which every order that a plan is tried under counts; whether it is complete."""
     candidates, cycles, groups, chosen, value, hint = t.candidates, t.cycles, b.groups, s.chosen, s.value, s.hint
     ops, bits, stack, room, path, calls = w.ops, w.bits, w.stack, w.room, s.path, len(b.level_call)
     group_start, turn, least, mixed, moves, prices = b.group_start, b.turn, b.least, b.mixed, b.moves, b.prices
     level = s.level[0]
     while level >= 0 and nodes > 0:
         if level == 2 * calls:
-            leaf(t, orders, s, w)
+            nodes -= leaf(t, orders, s, w)
             level -= 1
             continue
         c = b.level_call[level % calls]
@@ -168,8 +168,8 @@ def pick_candidate(level: int, c: int, groups: Ints, path: Ints, chosen: Ints) -
 
 
 @njit
-def leaf(t: Tables, orders: OrderTables, s: State, w: Scratch) -> None:
-    """A whole plan: note its bound; where it may beat the best, its period."""
+def leaf(t: Tables, orders: OrderTables, s: State, w: Scratch) -> int:
+    """A whole plan: note its bound; where it may beat the best, its period. Returns how many orders that took."""
     s.tally[PLANS] += 1
     plan = s.chosen[PLAN]
     fill(t.candidates, t.meshes, t.moves, t.prices, plan, w.ops, w.bits)
@@ -180,6 +180,8 @@ def leaf(t: Tables, orders: OrderTables, s: State, w: Scratch) -> None:
         if found < s.value[BEST]:
             s.value[BEST] = found
             s.best[:] = plan
+        return len(orders.sequence)
+    return 0
 
 
 @njit

@@ -86,6 +86,19 @@ def test_without_any_time_the_first_bound_is_left() -> None:
     assert 0 < proof.bound_seconds <= truth(problem).bound * (1 + 1e-9)
 
 
+def test_a_plan_tried_under_many_orders_does_not_outrun_the_clock() -> None:
+    """Trying it takes as much of a slice as its orders would as nodes, so that no further node is looked at."""
+    problem = random_problem(3, graph=PPO, mode="one-step-off", tight=4.0)
+    tree, room = branching(problem), scratch(problem.tables)
+    state = _state(tree, np.full(6, -1, dtype=np.int64), FAR, 0.0)
+    looks = 1
+    while not branch(problem.tables, tree, problem.orders, state, room, 1):
+        looks += 1
+    assert len(problem.orders.sequence) == 404
+    nodes, tried = (int(x) for x in state.tally)
+    assert nodes < looks <= nodes + tried + 1
+
+
 @pytest.mark.parametrize("slices", [1, 2, 7, 100])
 def test_a_search_taken_up_again_is_the_search_in_one_go(slices: int) -> None:
     for problem in some(slices, 4 if COMPILED else 2):
