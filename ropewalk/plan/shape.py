@@ -110,13 +110,19 @@ class ModelShape:
         if config.get("mlp_bias"):
             traits = replace(traits, ffn_bias=True)
         layers, latent = _size(config, "num_hidden_layers"), _latent(config)
+        kv_heads = _size_or(config, "num_key_value_heads", heads)
+        if latent is None and heads % kv_heads:
+            raise InputError(
+                f"config.json gives num_attention_heads = {heads} and num_key_value_heads = {kv_heads}: the first has "
+                "to be a multiple of the second"
+            )
         return ModelShape(
             vocabulary=_size(config, "vocab_size"),
             width=width,
             layers=layers,
             heads=heads,
-            kv_heads=int(config.get("num_key_value_heads") or heads),
-            head_dim=latent.rope_dim + latent.nope_dim if latent else int(config.get("head_dim") or width // heads),
+            kv_heads=kv_heads,
+            head_dim=latent.rope_dim + latent.nope_dim if latent else _size_or(config, "head_dim", width // heads),
             ffn=_size(config, "intermediate_size"),
             tied=bool(config.get("tie_word_embeddings", False)),
             max_positions=_size(config, "max_position_embeddings"),
@@ -225,6 +231,12 @@ class ModelShape:
         return query + key_value + self.heads * latent.value_dim + d
 
     @property
+    def routed_parameters(self) -> int:
+        """Of all experts that a router chooses among."""
+        e = self.experts
+        return self.sparse_layers * 3 * self.width * e.ffn * e.count if e else 0
+
+    @property
     def head_parameters(self) -> int:
         """What the heads add to the body: nothing for one tied to the embedding."""
         separate = self.vocabulary_head and not self.tied
@@ -252,7 +264,7 @@ def _gpt2(config: Mapping[str, Any]) -> ModelShape:
         heads=heads,
         kv_heads=heads,
         head_dim=width // heads,
-        ffn=int(config.get("n_inner") or 4 * width),
+        ffn=_size_or(config, "n_inner", 4 * width),
         tied=bool(config.get("tie_word_embeddings", True)),
         max_positions=_size(config, "n_positions"),
         traits=FAMILIES["gpt2"],
@@ -270,13 +282,13 @@ def _experts(config: Mapping[str, Any], layers: int) -> Experts | None:
         count=_size(config, count),
         per_token=_size(config, "num_experts_per_tok"),
         ffn=_size(config, "moe_intermediate_size" if config.get("moe_intermediate_size") else "intermediate_size"),
-        shared=int(config.get("n_shared_experts") or 0),
+        shared=_size_or(config, "n_shared_experts", 0),
         dense_layers=dense,
     )
 
 
 def _dense_layers(config: Mapping[str, Any], layers: int) -> int:
-    first, step = int(config.get("first_k_dense_replace") or 0), int(config.get("decoder_sparse_step") or 1)
+    first, step = _size_or(config, "first_k_dense_replace", 0), _size_or(config, "decoder_sparse_step", 1)
     only = set(config.get("mlp_only_layers") or ())
     return sum(layer < first or layer in only or (layer + 1) % step != 0 for layer in range(layers))
 
@@ -291,6 +303,10 @@ def _latent(config: Mapping[str, Any]) -> LatentAttention | None:
         nope_dim=_size(config, "qk_nope_head_dim"),
         value_dim=_size(config, "v_head_dim"),
     )
+
+
+def _size_or(config: Mapping[str, Any], name: str, usual: int) -> int:
+    return _size(config, name) if config.get(name) else usual
 
 
 def _size(config: Mapping[str, Any], name: str) -> int:

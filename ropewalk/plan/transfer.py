@@ -47,6 +47,14 @@ class LayerBytes:
         first = shape.parameters - shape.layers * layer - last
         return LayerBytes(shape.layers, layer * number_bytes, first * number_bytes, last * number_bytes)
 
+    @staticmethod
+    def parts(shape: ModelShape, number_bytes: int = 2) -> "tuple[LayerBytes, LayerBytes]":
+        """All but the routed experts, and the routed experts: together what `of` gives."""
+        whole = LayerBytes.of(shape, number_bytes)
+        experts = shape.routed_parameters // shape.layers * number_bytes
+        rest = LayerBytes(whole.layers, whole.layer_bytes - experts, whole.first_bytes, whole.last_bytes)
+        return rest, LayerBytes(whole.layers, experts)
+
     @property
     def rows(self) -> int:
         return self.layers + 2

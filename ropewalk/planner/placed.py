@@ -11,14 +11,14 @@ from itertools import pairwise
 import numpy as np
 
 from ropewalk.plan.profile import ProfileTable
-from ropewalk.plan.transfer import LayerBytes
 from ropewalk.planner.case.describe import Case
 from ropewalk.planner.estimate.calibration import calibration
 from ropewalk.planner.estimate.cost import Estimate, estimate
 from ropewalk.planner.estimate.footprint import Footprint, footprint
 from ropewalk.planner.estimate.place import place
 from ropewalk.planner.estimate.work import CallWork, Strategy, works
-from ropewalk.planner.moving.move import Geometries, Shares, move_table
+from ropewalk.planner.moving.experts import model_table
+from ropewalk.planner.moving.move import Geometries, Shares
 from ropewalk.planner.search.kernels import bound, dispatch, evaluate, fill, scratch
 from ropewalk.planner.search.problem import FAR, Candidate, Ints, Mesh, Problem, order_tables
 from ropewalk.planner.search.schedule import Mode, Order, schedule
@@ -170,10 +170,11 @@ def problem_of_placements(
     )
     shares = Shares(constants.inside_share, constants.between_share)
     tables = tuple(
-        move_table(
-            LayerBytes.of(jobs[move.source].shape),
+        model_table(
+            jobs[move.source].shape,
             _geometry(spots[move.source]),
             _geometry(spots[move.target]),
+            (_ways(spots[move.source]), _ways(spots[move.target])),
             case.cluster,
             shares=shares,
         )
@@ -233,6 +234,10 @@ def _geometry_key(spot: Placement) -> tuple[object, ...]:
 def _geometry(spot: Placement) -> Geometries:
     s = spot.strategy
     return Geometries.of([(spot.first_rank, s.dp, s.tp, s.pp)], full=s.shard == "full")
+
+
+def _ways(spot: Placement) -> Ints:
+    return np.array([spot.strategy.ep], np.int64)
 
 
 def _check(case: Case, jobs: Sequence[CallWork], placements: Mapping[str, Placement]) -> None:

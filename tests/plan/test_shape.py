@@ -138,3 +138,25 @@ def test_a_token_passes_no_more_experts_than_there_are() -> None:
     config = {**CONFIGS[7].to_dict(), "num_experts_per_tok": 9}
     with pytest.raises(InputError, match="cannot pass 9 of 5 experts: give it 5 at most"):
         ModelShape.from_config(config)
+
+
+@pytest.mark.parametrize("name", ["num_key_value_heads", "head_dim", "decoder_sparse_step", "n_shared_experts"])
+@pytest.mark.parametrize("value", ["four", -4, 2.5])
+def test_sizes_that_may_be_left_out_are_whole_numbers_where_they_are_given(name: str, value: object) -> None:
+    config = {
+        "model_type": "qwen3_moe", "vocab_size": 100, "hidden_size": 64, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "intermediate_size": 128, "max_position_embeddings": 64,
+        "num_experts": 4, "num_experts_per_tok": 2,
+    }  # fmt: skip
+    assert ModelShape.from_config(config).kv_heads == 4
+    with pytest.raises(InputError, match=f"{name} = .*a positive whole number"):
+        ModelShape.from_config({**config, name: value})
+
+
+def test_query_heads_are_a_multiple_of_the_key_value_heads() -> None:
+    config = {
+        "vocab_size": 100, "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 3, "intermediate_size": 128, "max_position_embeddings": 64,
+    }  # fmt: skip
+    with pytest.raises(InputError, match=r"num_attention_heads = 4 and num_key_value_heads = 3.*multiple"):
+        ModelShape.from_config(config)

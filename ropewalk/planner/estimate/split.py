@@ -49,8 +49,7 @@ def split(shape: ModelShape, strategy: Strategy) -> Split:
 
 @lru_cache(maxsize=4096)
 def _split(shape: ModelShape, dp: int, tp: int, pp: int, ep: int) -> Split:
-    e = shape.experts
-    routed = shape.sparse_layers * 3 * shape.width * e.ffn * e.count if e else 0
+    routed = shape.routed_parameters
     layers = -(-shape.layers // pp)
     fullest = layers * pp / shape.layers
     spread = math.lcm(tp, ep)

@@ -11,7 +11,6 @@ import numpy as np
 
 from ropewalk.plan.cluster import Cluster
 from ropewalk.plan.profile import ProfileTable
-from ropewalk.plan.transfer import LayerBytes
 from ropewalk.planner.case.describe import Case
 from ropewalk.planner.case.space import Space
 from ropewalk.planner.estimate.calibration import Calibration, calibration
@@ -19,9 +18,10 @@ from ropewalk.planner.estimate.cost import estimate
 from ropewalk.planner.estimate.footprint import footprint
 from ropewalk.planner.estimate.place import Place, place
 from ropewalk.planner.estimate.work import CallWork, Strategy, works
-from ropewalk.planner.moving.move import Geometries, Shares, move_table
+from ropewalk.planner.moving.experts import model_table
+from ropewalk.planner.moving.move import Geometries, Shares
 from ropewalk.planner.search.meshes import Cells, cells
-from ropewalk.planner.search.problem import Candidate, Floats, Mesh, Problem
+from ropewalk.planner.search.problem import Candidate, Floats, Ints, Mesh, Problem
 from ropewalk.planner.search.schedule import Mode, Schedule, schedule
 from ropewalk.records.errors import InputError
 
@@ -156,10 +156,11 @@ def problem_of(
         offered.append(per_mesh)
     listed, cuts_of = _numbered(offered, plan, prune=prune)
     tables = [
-        move_table(
-            LayerBytes.of(jobs[move.source].shape),
+        model_table(
+            jobs[move.source].shape,
             _geometries(cuts_of[move.source], pieces),
             _geometries(cuts_of[move.target], pieces),
+            (_ways(cuts_of[move.source]), _ways(cuts_of[move.target])),
             case.cluster,
             shares=Shares(constants.inside_share, constants.between_share),
         )
@@ -197,6 +198,10 @@ def _numbered(
 def _geometries(cuts_of: Sequence[tuple[int, Strategy]], pieces: Cells) -> Geometries:
     plain = Geometries.of((pieces.meshes[mesh].first_rank, s.dp, s.tp, s.pp) for mesh, s in cuts_of)
     return replace(plain, full=np.array([s.shard == "full" for _, s in cuts_of], dtype=bool))
+
+
+def _ways(cuts_of: Sequence[tuple[int, Strategy]]) -> Ints:
+    return np.array([s.ep for _, s in cuts_of], np.int64)
 
 
 def _prune(call: int, rows: list[Candidate], plan: Schedule, tables: Sequence[Floats]) -> list[Candidate]:
