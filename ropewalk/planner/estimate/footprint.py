@@ -7,7 +7,8 @@
     forward    frozen  static weights 2 P / (tp pp) at home (with offload: active); of a trained role: active copy
                active  activations 20 n h / tp; logits 6 bytes of a chunk / tp
 
-n tokens of a micro-batch; bytes are those of bf16. Fits: on every GPU, Σ static + the largest active <= usable memory.
+n tokens of a micro-batch, of which one may hold the longest sequence; bytes are those of bf16.
+Fits: on every GPU, Σ static + the largest active <= usable memory.
 """
 
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from ropewalk.plan.memory import Numbers, activation_bytes
 from ropewalk.planner.estimate.alive import stretches
 from ropewalk.planner.estimate.calibration import Calibration
 from ropewalk.planner.estimate.generation import slots
-from ropewalk.planner.estimate.passes import micro
+from ropewalk.planner.estimate.passes import Micro, micro
 from ropewalk.planner.estimate.roofline import numbers
 from ropewalk.planner.estimate.split import split
 from ropewalk.planner.estimate.work import CallWork, Strategy
@@ -90,12 +91,13 @@ def _train_activations(
     work: CallWork, strategy: Strategy, calibration: Calibration, number: Numbers
 ) -> dict[str, float]:
     shape, batch = work.shape, micro(work, strategy)
-    n, flying = batch.tokens, min(batch.count, strategy.pp)
+    n, flying = _most_tokens(work, batch), min(batch.count, strategy.pp)
+    held = n + (flying - 1) * batch.tokens
     layers = -(-shape.layers // strategy.pp)
     if strategy.recompute:
-        kept = number.activations * n * shape.width * layers * flying + 20 * number.activations * n * shape.width
+        kept = number.activations * held * shape.width * layers + 20 * number.activations * n * shape.width
     else:
-        kept = activation_bytes(shape, 1, number, recompute=False) * n * layers / shape.layers * flying
+        kept = activation_bytes(shape, 1, number, recompute=False) * held * layers / shape.layers
     logits = min(n * shape.vocabulary / strategy.tp, calibration.train_chunk_logits) * (number.activations + 8)
     return {"activations": kept / strategy.tp} | ({"logits": logits} if shape.vocabulary_head else {})
 
@@ -103,10 +105,15 @@ def _train_activations(
 def _forward_activations(
     work: CallWork, strategy: Strategy, calibration: Calibration, number: Numbers
 ) -> dict[str, float]:
-    shape, n = work.shape, micro(work, strategy).tokens
+    shape, n = work.shape, _most_tokens(work, micro(work, strategy))
     logits = min(n * shape.vocabulary, calibration.chunk_logits) * (number.activations + 4) / strategy.tp
     kept = 10 * number.activations * n * shape.width / strategy.tp
     return {"activations": kept} | ({"logits": logits} if shape.vocabulary_head else {})
+
+
+def _most_tokens(work: CallWork, batch: Micro) -> float:
+    """Of the micro-batch with the longest sequence: it cannot be smaller than the unit that this one is in."""
+    return max(batch.tokens, work.amount.unit * work.workload.longest)
 
 
 def _cache(work: CallWork, strategy: Strategy, number: Numbers) -> dict[str, float]:

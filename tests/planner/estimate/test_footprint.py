@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from ropewalk.plan.graph import Kind
 from ropewalk.plan.sizes import shape_of
 from ropewalk.plan.workload import Lengths
 from ropewalk.planner.estimate.calibration import DEFAULT, REFERENCE
@@ -141,3 +142,15 @@ def test_single_precision_holds_as_much_in_training_and_twice_as_much_frozen() -
     assert need(work("train", workload=full), Strategy()).static_bytes == need(work("train"), Strategy()).static_bytes
     frozen = [need(work("forward", trained=False, workload=load), Strategy()).static_bytes for load in (full, WORKLOAD)]
     assert frozen[0] == 2 * frozen[1]
+
+
+@pytest.mark.parametrize("kind", ["train", "forward"])
+@pytest.mark.parametrize("m", [1, 4, 64])
+def test_the_longest_sequence_has_room_in_a_micro_batch(kind: Kind, m: int) -> None:
+    """However seldom it is, it comes: then its micro-batch is at least as large as it is."""
+    rare = replace(WORKLOAD, generated_tokens=Lengths((10, 30_000), (1e6, 1.0)))
+    always = replace(WORKLOAD, prompts=64, minibatches=1, generated_tokens=Lengths.fixed(30_000))
+    found = need(work(kind, workload=rare), Strategy(dp=1, micro_batches=m))
+    alone = need(work(kind, workload=always), Strategy(dp=1, micro_batches=64))
+    for item in ("activations", "logits"):
+        assert found.active[item] >= alone.active[item] * (1 - 1e-12)
