@@ -18,7 +18,10 @@ def lengths_of(section: LengthsChoice, part: Part, *, beside: Path | None = None
         return Lengths.fixed(section.tokens)
     if isinstance(section, FileLengths):
         return read_lengths((beside or Path()) / section.path, part)
-    return Lengths(section.tokens, section.weights)
+    try:
+        return Lengths(section.tokens, section.weights)
+    except InputError as error:
+        raise InputError(f"workload.{part}: {error}") from None
 
 
 def read_lengths(path: Path, part: Part) -> Lengths:

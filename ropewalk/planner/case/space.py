@@ -9,6 +9,7 @@ from ropewalk.planner.estimate.work import Shard
 from ropewalk.records.errors import InputError
 
 MOST_BLOCKS = 62
+MOST_TP = 16
 SMALL_GPUS, LARGE_GPUS = 16, 128
 """Up to the first all slices of a node may be meshes; from the second on only whole nodes."""
 
@@ -56,10 +57,16 @@ def default_space(cluster: Cluster, shapes: Mapping[str, ModelShape]) -> Space:
     smallest = min(group.gpus_per_node for group in cluster.groups)
     return Space(
         slice_sizes=tuple(size for size in sizes if size < smallest and smallest % size == 0),
-        tp=tuple(tp for tp in (1, 2, 4, 8) if any(shape.heads % tp == 0 for shape in shapes.values())),
+        tp=tuple(tp for tp in _widths(cluster) if any(shape.heads % tp == 0 for shape in shapes.values())),
         ep=_ways(shapes),
         shard=("optimizer", "full") if cluster.gpus < LARGE_GPUS else ("optimizer",),
     )
+
+
+def _widths(cluster: Cluster) -> list[int]:
+    """Degrees of tensor parallelism: 1, 2, 4, 8, and what else divides a node, up to 16."""
+    nodes = {group.gpus_per_node for group in cluster.groups}
+    return [tp for tp in range(1, MOST_TP + 1) if tp in (1, 2, 4, 8) or any(node % tp == 0 for node in nodes)]
 
 
 def _ways(shapes: Mapping[str, ModelShape]) -> tuple[int, ...]:

@@ -140,6 +140,16 @@ def test_pairs_are_groups_of_two() -> None:
     assert case(method="sft").workload.group_size == 1
 
 
+@pytest.mark.parametrize("node", range(1, 17))
+def test_every_way_to_cut_a_node_by_tp_is_in_the_space(node: int) -> None:
+    group = {"gpu": "a100", "nodes": 2, "gpus_per_node": node, "inside_bytes_per_second": 2e11}
+    cluster = {"name": "some", "between_bytes_per_second": 1e10, "group": [group | {"host_bytes_per_second": 2e10}]}
+    found = case(cluster=cluster).space.tp
+    heads = shape_of("7b").heads
+    assert set(found) >= {tp for tp in range(1, node + 1) if node % tp == 0 and heads % tp == 0}
+    assert all(heads % tp == 0 for tp in found) and list(found) == sorted(found)
+
+
 def test_the_space_follows_the_cluster_and_the_models() -> None:
     assert case(cluster="2x2xa100").space.slice_sizes == (1,)
     assert case(cluster="64xa100").space.slice_sizes == (4,)
