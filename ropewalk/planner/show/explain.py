@@ -171,7 +171,7 @@ def certificate(gap: float, bound_seconds: float, *, optimal: bool) -> str:
     if optimal:
         return (
             f"no plan of the space is faster in the listed orders of dispatch (the search was complete), and under any "
-            f"order whatsoever none takes less than {bound_seconds:.4g} s, {gap:.2%} below this one's period"
+            f"order whatsoever none takes less than {bound_seconds:.4g} s, which this one is {gap:.2%} above"
         )
     return (
         f"no plan in this space can be more than {gap:.2%} faster, under any order of dispatch: none takes less than "

@@ -18,7 +18,7 @@ class Checked:
 
     judged: Judged
     best_seconds: float | None
-    """Of the best plan found; None if none is, in the space of the case."""
+    """Of the best plan that is known, the given one among them where it fits; None if the search finds none."""
     bound_seconds: float | None
     """No plan of the space takes less. A plan by hand may lie outside it."""
     mends: tuple[Mend, ...]
@@ -38,4 +38,5 @@ def checked(case: Case, plan: ExecutionPlan, asked: Asked, *, profile: ProfileTa
         best = plan_case(case, asked, profile=profile)
     except InputError:
         return Checked(judged, None, None, mends)
-    return Checked(judged, best.judged.period_seconds, best.bound_seconds, mends)
+    known = [best.judged.period_seconds, *([judged.period_seconds] if judged.fits else [])]
+    return Checked(judged, min(known), best.bound_seconds, mends)

@@ -63,3 +63,18 @@ def test_a_given_plan_is_held_against_the_best_and_the_bound() -> None:
     assert found.gap >= -1e-9 and not found.mends
     again = judge(planned.case, {name: call.placement for name, call in planned.judged.calls.items()})
     assert found.judged.period_seconds == pytest.approx(again.period_seconds, rel=1e-9)
+
+
+def test_a_certificate_gives_the_gap_over_the_bound() -> None:
+    """The gap is period / bound - 1: of the bound, not of the period."""
+    said = certificate(0.25, 10.0, optimal=True)
+    assert "none takes less than 10 s, which this one is 25.00% above" in said
+
+
+def test_the_best_plan_that_is_known_is_never_longer_than_a_given_one_that_fits() -> None:
+    planned = small_plan()
+    for seed in range(3):
+        asked = Asked(budget_seconds=1e-3, seed=seed, gap=0.5, baselines=False)
+        found = checked(planned.case, written(planned), asked)
+        assert found.judged.fits and found.best_seconds is not None
+        assert found.best_seconds <= found.judged.period_seconds
