@@ -113,7 +113,12 @@ def last_number(text: str) -> str | None:
     None: there is no number.
     """
     text = _plain(text)
-    last = deque(_TOKEN.finditer(text), maxlen=1)
+    digit = next((place for place in range(len(text) - 1, -1, -1) if text[place] in "0123456789"), -1)
+    if digit < 0 and "\\frac" not in text:
+        return None
+    # Nothing that is longer than a number can be reaches over a space or an equals sign into it.
+    edges = (text.rfind(edge, 0, max(0, digit - 5 * MAX_DIGITS)) for edge in " \n=")
+    last = deque(_TOKEN.finditer(text, max(0, *edges)), maxlen=1)
     if not last:
         return None
     if _value(last[0]) is None:

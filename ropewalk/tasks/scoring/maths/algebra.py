@@ -6,18 +6,16 @@ write out stay as they are, as atoms.
 
 from fractions import Fraction
 from math import comb, factorial, isqrt
-from typing import TypeAlias
 
-from ropewalk.tasks.scoring.maths.limits import MAX_BITS, MAX_FACTORIAL, MAX_TERMS, Fuel, TooLarge, Unreadable
+from ropewalk.tasks.scoring.maths.exact import Applied, Quotient, Value
+from ropewalk.tasks.scoring.maths.limits import MAX_BITS, MAX_EXPANDED, MAX_FACTORIAL, Fuel, TooLarge, Unreadable
 from ropewalk.tasks.scoring.maths.polynomial import (
     IMAGINARY,
     ONE,
-    Applied,
     Atom,
     Number,
     Polynomial,
     add,
-    atoms,
     bounded,
     effort,
     monomial_power,
@@ -26,33 +24,8 @@ from ropewalk.tasks.scoring.maths.polynomial import (
     scale,
 )
 
-
-class Quotient:
-    """over / under, two polynomials; `under` is 1 or has several terms, as single ones are divided out."""
-
-    __slots__ = ("_key", "over", "under")
-
-    def __init__(self, over: Polynomial, under: Polynomial | None = None) -> None:
-        self.over = over
-        self.under = under or {ONE: 1}
-        self._key: tuple[frozenset[object], frozenset[object]] | None = None
-
-    @property
-    def key(self) -> tuple[frozenset[object], frozenset[object]]:
-        """Equal for values of the same form."""
-        if self._key is None:
-            self._key = frozenset(self.over.items()), frozenset(self.under.items())
-        return self._key
-
-
-Value: TypeAlias = Number | Quotient
-
 _MAX_POWER = 1_000_000
 """Exponents of what is not written out."""
-
-
-def is_number(value: Value) -> bool:
-    return isinstance(value, int | Fraction)
 
 
 def named(name: str) -> Quotient:
@@ -163,7 +136,7 @@ def _number_power(base: Number, exponent: int, fuel: Fuel) -> Number:
 
 
 def _can_expand(part: Polynomial, exponent: int) -> bool:
-    return len(part) == 1 or (exponent < MAX_TERMS and comb(len(part) + exponent - 1, exponent) <= MAX_TERMS)
+    return len(part) == 1 or (exponent < MAX_EXPANDED and comb(len(part) + exponent - 1, exponent) <= MAX_EXPANDED)
 
 
 def _expanded(part: Polynomial, exponent: int, fuel: Fuel) -> Polynomial:
@@ -283,30 +256,3 @@ def _binomial(upper: Fraction, lower: Fraction, fuel: Fuel) -> int:
 
 def _applied(name: str, *arguments: Value) -> Quotient:
     return Quotient({frozenset(((Applied(name, arguments), 1),)): 1})
-
-
-def names(value: Value) -> set[str]:
-    """Variables of a value, those inside functions too; π, e and i are none."""
-    found: set[str] = set()
-    for atom in _all_atoms(value):
-        if isinstance(atom, str):
-            found.add(atom)
-        elif isinstance(atom, Applied):
-            for argument in atom.arguments:
-                found |= names(argument)
-    return found - {"π", "e", IMAGINARY, "∞"}
-
-
-def functions(value: Value) -> set[str]:
-    """Names of the functions that are atoms of a value, at any depth."""
-    found: set[str] = set()
-    for atom in _all_atoms(value):
-        if isinstance(atom, Applied):
-            found.add(atom.name)
-            for argument in atom.arguments:
-                found |= functions(argument)
-    return found
-
-
-def _all_atoms(value: Value) -> set[Atom]:
-    return atoms(value.over) | atoms(value.under) if isinstance(value, Quotient) else set()

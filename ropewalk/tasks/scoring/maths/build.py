@@ -5,8 +5,9 @@ from fractions import Fraction
 from itertools import pairwise
 
 from ropewalk.tasks.scoring.maths import tree
-from ropewalk.tasks.scoring.maths.algebra import Quotient, Value, named, names, negative, quotient
+from ropewalk.tasks.scoring.maths.algebra import named, negative, quotient
 from ropewalk.tasks.scoring.maths.evaluate import Evaluator
+from ropewalk.tasks.scoring.maths.exact import Quotient, Value, names
 from ropewalk.tasks.scoring.maths.limits import Fuel, TooLarge, Unreadable
 from ropewalk.tasks.scoring.maths.polynomial import Number
 from ropewalk.tasks.scoring.maths.regions import REALS, common, point, union, without
@@ -72,6 +73,8 @@ class _Builder:
         return Scalar(value, self._unit(), percent, step, digits, None if percent else self._loose(node))
 
     def _unit(self) -> Unit | None:
+        if not self.evaluator.units:
+            return None
         units = {unit_of(parts) for parts in self.evaluator.units}
         if len(units) > 1:
             raise Unreadable("two units")
@@ -341,9 +344,9 @@ def _function_or_variable(node: tree.Node) -> str:
     return ""
 
 
-def _names(answer: Answer) -> set[str]:
+def _names(answer: Answer) -> frozenset[str]:
     if isinstance(answer, Scalar):
         return names(answer.value)
     if isinstance(answer, Group):
-        return {name for member in answer.members for name in _names(member)}
-    return set()
+        return frozenset(name for member in answer.members for name in _names(member))
+    return frozenset()

@@ -4,11 +4,11 @@ Symmetric, and every answer equals itself. Exact wherever no side is written as 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
-from ropewalk.tasks.scoring.maths.algebra import Quotient, Value, named, product
+from ropewalk.tasks.scoring.maths.algebra import named, product
+from ropewalk.tasks.scoring.maths.exact import Quotient, Value
 from ropewalk.tasks.scoring.maths.limits import Fuel, Unreadable
 from ropewalk.tasks.scoring.maths.policy import Exact, Policy, Within
 from ropewalk.tasks.scoring.maths.regions import equal_regions, point, union
@@ -103,7 +103,7 @@ class _Comparer:
 
     def _scaled(self, scalar: Scalar, unit: Unit) -> Scalar:
         step = None if scalar.step is None else scalar.step * unit.factor
-        return replace(scalar, value=product(scalar.value, unit.factor, self.fuel), step=step)
+        return scalar._replace(value=product(scalar.value, unit.factor, self.fuel), step=step)
 
     def _hundredth(self, scalar: Scalar) -> Scalar:
         return self._scaled(scalar, Unit(Fraction(1, 100), ())) if scalar.percent else scalar
@@ -234,7 +234,7 @@ class _Comparer:
         cells = tuple(Scalar(cell) for row in first.rows for cell in row)
         if second.kind in _UNORDERED and second.kind != "all" and self.policy.order == "as_written":
             return False
-        return self._groups(Group("tuple", cells), replace(second, kind="()") if second.kind != "all" else second)
+        return self._groups(Group("tuple", cells), second._replace(kind="()") if second.kind != "all" else second)
 
     def _proportions(self, first: Proportion, second: Proportion) -> bool:
         """3 : 4 is 6 : 8, but 2:30 is not 1:15."""

@@ -1,8 +1,5 @@
 """A place in a list of tokens, with a count of how deep in brackets it is."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from ropewalk.tasks.scoring.maths.limits import MAX_DEPTH, TooLarge, Unreadable
 from ropewalk.tasks.scoring.maths.tokens import END, Token
 from ropewalk.tasks.scoring.maths.tree import Node
@@ -54,14 +51,15 @@ class Cursor:
         if not self.take(sign):
             raise Unreadable(f"no {sign!r} where one should be")
 
-    @contextmanager
-    def inside(self, *, bar_closes: bool = False, colon_divides: bool = True) -> Iterator[None]:
-        """One level deeper."""
+    def enter(self, *, bar_closes: bool = False, colon_divides: bool = True) -> tuple[bool, bool]:
+        """One level deeper; `leave` takes what this returns. An error on the way ends the reading for good."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise TooLarge("too deep")
         before = self.bar_closes, self.colon_divides
         self.bar_closes, self.colon_divides = bar_closes, colon_divides
-        yield
+        return before
+
+    def leave(self, before: tuple[bool, bool]) -> None:
         self.bar_closes, self.colon_divides = before
         self.depth -= 1

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ropewalk.tasks.scoring.maths import tree
-from ropewalk.tasks.scoring.maths.algebra import Value, function, named, negative, plus, power, product, quotient
+from ropewalk.tasks.scoring.maths.algebra import function, named, negative, plus, power, product, quotient
+from ropewalk.tasks.scoring.maths.exact import Value
 from ropewalk.tasks.scoring.maths.limits import Fuel, Unreadable
 
 _ANGLES = frozenset(("sin", "cos", "tan", "cot", "sec", "csc"))

@@ -112,8 +112,13 @@ class Expressions(Cursor):
             return node
         if self.sign() == "°":
             return self._with_sign(base)
-        with self.inside():
-            return Power(base, self.signed_power() if self.sign() != "{" else self.argument())
+        return Power(base, self._exponent())
+
+    def _exponent(self) -> Node:
+        before = self.enter()
+        node = self.argument() if self.sign() == "{" else self.signed_power()
+        self.leave(before)
+        return node
 
     def _with_sign(self, node: Node) -> Node:
         """Degrees and currency signs behind a value."""
@@ -211,42 +216,46 @@ class Expressions(Cursor):
         if sign == "binom":
             return Call("binom", (self.argument(one_digit=True), self.argument(one_digit=True)))
         if sign == "|":
-            with self.inside(bar_closes=True):
-                inner = self.sum()
-                self.expect("|")
-            return Call("abs", (inner,))
+            return Call("abs", (self._up_to("|"),))
         if sign == "∞":
             return Infinity()
         if sign == "∅":
             return Bracketed("\\{", "\\}", ())
         if sign in CURRENCIES:
-            with self.inside():
-                return Measured(self.signed_power(), (sign,))
+            before = self.enter()
+            node = Measured(self.signed_power(), (sign,))
+            self.leave(before)
+            return node
         raise Unreadable(f"{sign!r} where a value should be")
+
+    def _up_to(self, closing: str) -> Node:
+        """A sum and the sign that closes it."""
+        before = self.enter(bar_closes=closing == "|")
+        node = self.sum()
+        self.expect(closing)
+        self.leave(before)
+        return node
 
     def _root(self) -> Node:
         index: Node = Num(2)
         if self.take("["):
-            with self.inside():
-                index = self.sum()
-                self.expect("]")
+            index = self._up_to("]")
         return Call("sqrt", (self.argument(), index))
 
     def argument(self, *, one_digit: bool = False) -> Node:
         r"""What a command is applied to: a group in braces, or one atom; `\frac12` takes one digit."""
         if self.take("{"):
-            with self.inside():
-                node = self.sum()
-                self.expect("}")
-            return node
+            return self._up_to("}")
         kind, text, _ = self.token
         if one_digit and kind == "num" and len(text) > 1:
             if not text.isdigit():
                 raise Unreadable("an argument without braces")
             self.tokens[self.at] = self.token = Token("num", text[1:], False)
             return Num(int(text[0]))
-        with self.inside():
-            return self.atom()
+        before = self.enter()
+        node = self.atom()
+        self.leave(before)
+        return node
 
     def _based(self, digits: str) -> Node:
         """101_2; the base is a label of the numeral, as the point of the question is how it is written."""
@@ -292,12 +301,12 @@ class Expressions(Cursor):
         if self.take("_") and name == "log":
             base = (self.argument(),)
         if self.take("^"):
-            with self.inside():
-                exponent = self.argument() if self.sign() == "{" else self.signed_power()
+            exponent = self._exponent()
         if exponent == Sum((("-", Num(1)),)):
             name, exponent = "arc" + name, None
-        with self.inside():
-            applied = Call(name, (self._applied(), *base))
+        before = self.enter()
+        applied = Call(name, (self._applied(), *base))
+        self.leave(before)
         return applied if exponent is None else Power(applied, exponent)
 
     def _applied(self) -> Node:
@@ -314,8 +323,9 @@ class Expressions(Cursor):
         outer = self.both_signs
         members: list[tuple[Node, bool]] = []
         is_set = opening in ("{", "\\{")
-        with self.inside(bar_closes=is_set, colon_divides=not is_set):
-            closing = self._members(members, opening)
+        before = self.enter(bar_closes=is_set, colon_divides=not is_set)
+        closing = self._members(members, opening)
+        self.leave(before)
         alone = len(members) == 1
         self.both_signs = outer or (alone and members[0][1])
         if opening in "⌊⌈" and alone:
@@ -357,20 +367,21 @@ class Expressions(Cursor):
         if name not in _MATRICES:
             raise Unreadable(f"the environment {name[:20]!r}")
         rows: list[tuple[Node, ...]] = []
-        with self.inside():
-            row = [self.sum()]
-            while self.token.kind != "end":
-                if self.take("&"):
-                    row.append(self.sum())
-                else:
-                    self.expect("row")
-                    rows.append(tuple(row))
-                    if self.token.kind == "end":
-                        row = []
-                        break
-                    row = [self.sum()]
-            if row:
+        before = self.enter()
+        row = [self.sum()]
+        while self.token.kind != "end":
+            if self.take("&"):
+                row.append(self.sum())
+            else:
+                self.expect("row")
                 rows.append(tuple(row))
+                if self.token.kind == "end":
+                    row = []
+                    break
+                row = [self.sum()]
+        if row:
+            rows.append(tuple(row))
+        self.leave(before)
         if self.advance().text != name or len({len(row) for row in rows}) != 1 or len(rows) * len(rows[0]) > MAX_ITEMS:
             raise Unreadable("no matrix")
         return Matrix(tuple(rows))

@@ -8,6 +8,8 @@ MAX_LENGTH = 2_000
 """Characters of one answer (the text around it has no limit)."""
 MAX_DEPTH = 20
 """Brackets, exponents and arguments inside each other: recursion stays far from the interpreter's own limit."""
+MAX_BRACES = 100
+"""Inside each other in a box; what has more is not read."""
 MAX_DIGITS = 500
 MAX_EXPONENT = 300
 """Of `1e300`."""
@@ -15,10 +17,12 @@ MAX_BITS = 16_384
 """Of any whole number on the way: 2^{2020} and 2000! / 1998! are read, 9^{9^9} is not."""
 MAX_FACTORIAL = 1_000
 MAX_TERMS = 300
-"""Of a polynomial; larger powers stay as they are written and are compared by value."""
+"""Of a polynomial."""
+MAX_EXPANDED = 40
+"""Terms of a power that is multiplied out; larger ones stay as they are written and are compared by value."""
 MAX_ITEMS = 200
 """Members of a set or cells of a matrix."""
-FUEL = 20_000
+FUEL = 6_000
 """Steps of arithmetic for one answer or one comparison."""
 
 

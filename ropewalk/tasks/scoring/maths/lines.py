@@ -15,7 +15,8 @@ _DECORATION = ' \t\r*_`"“”'
 _WORD = re.compile(r"(?<![A-Za-z\\{])[A-Za-z]{2,}(?![A-Za-z{}])")
 _LINKS = "and or pi sqrt percent million billion thousand hundred dozen per inf"
 _MATHS_WORDS = FUNCTIONS | WORDS | frozenset(_LINKS.split())
-_FORMULA = re.compile(r"\\\((.+?)\\\)|\\\[(.+?)\\\]|\$\$?(?=[^\s$])([^$]*[^\s$\\])\$\$?(?![0-9$])")
+_OPENS = re.compile(r"\\\(|\\\[|\$\$?(?=[^\s$])")
+_CLOSES = {"\\(": "\\)", "\\[": "\\]"}
 _BEGINS = re.compile(r"[0-9$€£¥√π∞(\[{|\\]|[-+±.](?=[0-9$(\\.])")
 
 
@@ -38,15 +39,24 @@ def read_line(line: str, digits: Digits, *, worded: bool = False) -> Answer:
 def _parts(line: str) -> Iterator[str]:
     sentence = _first(_SENTENCE_END, line)
     yield sentence
-    formula = _FORMULA.search(line)
     begins = _BEGINS.search(line)
-    if formula and begins and formula.start() <= begins.start():
-        yield next(group for group in formula.groups() if group is not None)
+    opens = _OPENS.search(line)
+    if opens and begins and opens.start() <= begins.start() and (formula := _formula(line, opens)):
+        yield formula
     yield _trimmed(_before_prose(sentence))
     if begins and begins.start():
         rest = line[begins.start() :]
         yield _first(_SENTENCE_END, rest)
         yield _trimmed(_before_prose(_first(_SENTENCE_END, rest)))
+
+
+def _formula(line: str, opens: re.Match[str]) -> str:
+    """The inside of the formula that opens here; empty if it does not close, or if its `$` is a currency."""
+    closing = _CLOSES.get(opens[0], opens[0])
+    end = line.find(closing, opens.end())
+    if end < 0 or (closing == "$" and (line[end - 1].isspace() or line[end + 1 : end + 2].isdigit())):
+        return ""
+    return line[opens.end() : end]
 
 
 def _first(end: re.Pattern[str], text: str) -> str:

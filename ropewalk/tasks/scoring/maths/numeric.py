@@ -10,9 +10,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-from ropewalk.tasks.scoring.maths.algebra import Quotient, Value
+from ropewalk.tasks.scoring.maths.exact import Applied, Quotient, Value
 from ropewalk.tasks.scoring.maths.limits import Fuel
-from ropewalk.tasks.scoring.maths.polynomial import Applied, Atom, Number, Polynomial
+from ropewalk.tasks.scoring.maths.polynomial import Atom, Number, Polynomial
 
 ZERO, ONE, TWO = Decimal(0), Decimal(1), Decimal(2)
 
@@ -47,6 +47,8 @@ class _Evaluator:
     def __init__(self, point: Mapping[str, Fraction], digits: int, fuel: Fuel) -> None:
         self.point = point
         self.fuel = fuel
+        self.known: dict[int, Complex] = {}
+        """Values of functions, by the identity of their atoms."""
         traps = [InvalidOperation, DivisionByZero, Overflow]
         self.context = Context(prec=digits, Emax=10**5, Emin=-(10**5), traps=traps)
 
@@ -61,6 +63,7 @@ class _Evaluator:
     def polynomial(self, polynomial: Polynomial) -> Complex:
         total = Complex(ZERO)
         for monomial, coefficient in polynomial.items():
+            self.fuel.spend(2)
             term = Complex(self.rational(coefficient))
             for atom, exponent in monomial:
                 term = self.multiply(term, self.power(self.atom(atom), exponent))
@@ -71,7 +74,9 @@ class _Evaluator:
         if isinstance(atom, int):
             return Complex(Decimal(atom))
         if isinstance(atom, Applied):
-            return self.applied(atom)
+            if id(atom) not in self.known:
+                self.known[id(atom)] = self.applied(atom)
+            return self.known[id(atom)]
         if atom == "π":
             return Complex(pi(self.context.prec))
         if atom == "e":
@@ -139,6 +144,7 @@ class _Evaluator:
             return self.whole_power(base, int(exponent))
         if base.imaginary or (base.real == 0 and exponent < 0):
             raise Undefined
+        self.fuel.spend(self.context.prec**2 // 80)
         size = self.context.power(base.real.copy_abs(), self.rational(exponent)) if base.real else ZERO
         if base.real >= 0:
             return Complex(size)

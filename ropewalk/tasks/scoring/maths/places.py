@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from ropewalk.tasks.scoring.maths.limits import MAX_BRACES
 from ropewalk.tasks.scoring.maths.policy import Place
 from ropewalk.tasks.scoring.numbers import last_number
 
@@ -52,6 +53,8 @@ def _boxed(text: str) -> Found | None:
         depth += (match[0] == "{") - (match[0] == "}")
         if depth == 0:
             return Found(text[opening + 1 : match.start()], True)
+        if depth > MAX_BRACES:
+            break
     return Found("", True)
 
 

@@ -93,6 +93,6 @@ def _ascii_signs(text: str) -> str:
     text = _RAISED.sub(lambda match: "^{" + match[0].translate(_SUPERSCRIPTS) + "}", text)
     text = _LOWERED.sub(lambda match: "_{" + match[0].translate(_SUBSCRIPTS) + "}", text)
     text = unicodedata.normalize("NFKC", text.translate(_TABLE)).replace("\u2212", "-")
-    if len(text) > 4 * MAX_LENGTH:
+    if len(text) > 2 * MAX_LENGTH:
         raise TooLarge("too long")
     return arabic(text)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ropewalk.tasks.scoring.maths.limits import MAX_BITS, MAX_TERMS, Fuel, TooLarge
 
 if TYPE_CHECKING:
-    from ropewalk.tasks.scoring.maths.algebra import Quotient
+    from ropewalk.tasks.scoring.maths.exact import Applied
 
 Number: TypeAlias = int | Fraction
 Atom: TypeAlias = "str | int | Applied"
@@ -22,23 +22,6 @@ Polynomial: TypeAlias = dict[Monomial, Number]
 
 ONE: Monomial = frozenset()
 IMAGINARY = "i"
-
-
-class Applied:
-    """A function of values without a simpler exact form: sin 1, 2^x, |x|. Equal if name and arguments are."""
-
-    __slots__ = ("arguments", "key", "name")
-
-    def __init__(self, name: str, arguments: "tuple[Number | Quotient, ...]") -> None:
-        self.name = name
-        self.arguments = arguments
-        self.key = (name, *(value if isinstance(value, int | Fraction) else value.key for value in arguments))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Applied) and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash(self.key)
 
 
 def bounded(number: Number) -> Number:

@@ -1,7 +1,6 @@
 """From a text to the answer it gives. What always holds: it is read whole or not at all, and nothing of it is run."""
 
 import re
-from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -34,7 +33,7 @@ def _read(text: str, digits: Digits, *, again: bool = True) -> Answer:
         raise TooLarge("too long")
     if found := choice(text):
         option, rest = found
-        return replace(option, rest=_or_none(rest, digits))
+        return option._replace(rest=_or_none(rest, digits))
     try:
         return build(parse(tokens(plain(text), digits)), Fuel())
     except TooLarge:

@@ -1,10 +1,9 @@
 """Sets of real numbers as disjoint intervals in order: union, common part, what is left out."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cmp_to_key
 
-from ropewalk.tasks.scoring.maths.algebra import Value
+from ropewalk.tasks.scoring.maths.exact import Value
 from ropewalk.tasks.scoring.maths.limits import Fuel
 from ropewalk.tasks.scoring.maths.same import below, same
 from ropewalk.tasks.scoring.maths.values import Piece, Region
@@ -97,7 +96,7 @@ def _touch(one: Piece, other: Piece, fuel: Fuel) -> bool:
 
 def _joined(one: Piece, other: Piece, fuel: Fuel) -> Piece:
     last = one if _compare_highs(one, other, fuel) >= 0 else other
-    return replace(one, high=last.high, high_closed=last.high_closed)
+    return one._replace(high=last.high, high_closed=last.high_closed)
 
 
 def _overlap(one: Piece, other: Piece, fuel: Fuel) -> Piece:

@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from decimal import Context, Decimal
 from fractions import Fraction
 
-from ropewalk.tasks.scoring.maths.algebra import Quotient, Value, functions, names
+from ropewalk.tasks.scoring.maths.exact import Applied, Quotient, Value, digest, functions, height, names
 from ropewalk.tasks.scoring.maths.limits import MAX_EXPONENT, Fuel, TooLarge, Unreadable
 from ropewalk.tasks.scoring.maths.numeric import Complex, evaluate, tiny
-from ropewalk.tasks.scoring.maths.polynomial import Applied, Polynomial, add, atoms, multiply, scale
+from ropewalk.tasks.scoring.maths.polynomial import Polynomial, add, atoms, multiply, scale
 
-DIGITS = 60
+DIGITS = 50
 _MAX_DIGITS = 400
-_POINTS = 6
+_POINTS = 4
 _NEEDED = 2
 """Points at which both must be defined and agree; one is enough for constants."""
 
@@ -48,7 +48,7 @@ def _parts(value: Value) -> tuple[Polynomial, Polynomial | None]:
 
 def _same_at_points(first: Value, second: Value, fuel: Fuel) -> bool:
     variables = sorted(names(first) | names(second))
-    digits = DIGITS + 2 * (_height(first) + _height(second))
+    digits = DIGITS + 2 * (height(first) + height(second))
     if digits > _MAX_DIGITS:
         raise TooLarge("too many digits to compare by value")
     whole = bool((functions(first) | functions(second)) & {"!", "binom"})
@@ -72,48 +72,14 @@ def _close(one: Complex, other: Complex, digits: int) -> bool:
     return all(context.subtract(a, b).copy_abs() <= allowed for a, b in zip(one, other, strict=True))
 
 
-def _height(value: Value) -> int:
-    """Digits of the largest numbers in a value, functions included."""
-    if not isinstance(value, Quotient):
-        return (value.numerator.bit_length() + value.denominator.bit_length()) * 3 // 10
-    numbers = [*value.over.values(), *value.under.values()]
-    inner = [
-        argument
-        for part in (value.over, value.under)
-        for atom in atoms(part)
-        if isinstance(atom, Applied)
-        for argument in atom.arguments
-    ]
-    return max(map(_height, numbers)) + max(map(_height, inner), default=0)
-
-
 def _seed(first: Value, second: Value) -> bytes:
     """The same for both orders."""
-    texts = sorted(_text(value) for value in (first, second))
+    texts = sorted(map(digest, (first, second)))
     return hashlib.blake2b("|".join(texts).encode(), digest_size=32).digest()
 
 
-def _text(value: Value) -> str:
-    if not isinstance(value, Quotient):
-        return f"{value.numerator:x}/{value.denominator:x}"
-    return "/".join(_polynomial_text(part) for part in (value.over, value.under))
-
-
-def _polynomial_text(part: Polynomial) -> str:
-    return "+".join(
-        sorted(
-            f"{_text(coefficient)}*{sorted(f'{_atom_text(atom)}^{exponent}' for atom, exponent in monomial)}"
-            for monomial, coefficient in part.items()
-        )
-    )
-
-
-def _atom_text(atom: str | int | Applied) -> str:
-    return f"{atom.name}({','.join(map(_text, atom.arguments))})" if isinstance(atom, Applied) else str(atom)
-
-
 def _points(variables: list[str], seed: bytes, whole: bool) -> Iterator[dict[str, Fraction]]:
-    """Small, middling and mixed-sign values; small whole ones where a factorial needs them."""
+    """Small, middling, mixed and negative values; small whole ones where a factorial needs them."""
     if not variables:
         yield {}
         return
@@ -125,8 +91,9 @@ def _points(variables: list[str], seed: bytes, whole: bool) -> Iterator[dict[str
             if whole:
                 point[variable] = Fraction(1 + number % 9)
                 continue
-            size = Fraction(1 + number % 999_983, 999_983) * (1, 3)[index % 2]
-            point[variable] = -size if index >= _POINTS // 2 and number >> 40 & 1 else size
+            size = Fraction(1 + number % 9_973, 9_973) * (1, 3)[index % 2]
+            negative = index == _POINTS - 1 or (index == _POINTS - 2 and variable == variables[0])
+            point[variable] = -size if negative else size
         yield point
 
 

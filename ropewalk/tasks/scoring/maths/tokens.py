@@ -96,19 +96,20 @@ def tokens(text: str, digits: Digits = "english") -> list[Token]:
         if kind == _SPACE:
             spaced = True
             continue
-        if kind == _TEXT:
+        if kind == _NUMBER:
+            number = match[_NUMBER]
+            found.append(Token("num", number if number.isdigit() else _canonical(number, digits), spaced))
+        elif kind == _WORD:
+            found.append(Token("word", match[_WORD], spaced))
+        elif kind == _TEXT:
             found += _inside_text(match[_TEXT], spaced, digits)
         else:
-            found.append(_token(match, kind or 0, spaced, digits))
+            found.append(_other(match, kind or 0, spaced))
         spaced = False
     return found
 
 
-def _token(match: re.Match[str], kind: int, spaced: bool, digits: Digits) -> Token:
-    if kind in (_NUMBER, _GROUPING):
-        return Token("num", _canonical(match[_NUMBER], digits), spaced)
-    if kind == _WORD:
-        return Token("word", match[_WORD], spaced)
+def _other(match: re.Match[str], kind: int, spaced: bool) -> Token:
     if kind == _SIGN:
         sign = match[_SIGN]
         if sign not in SIGNS:
@@ -146,4 +147,4 @@ def _canonical(number: str, digits: Digits) -> str:
         return f"{head}({repeated[repeated.index('{') + 1 : -1]})"
     if digits == "european":
         return _EUROPEAN_GROUPS.sub("", number).replace(",", ".")
-    return _GROUPS.sub("", number) if not number.isdigit() else number
+    return _GROUPS.sub("", number)

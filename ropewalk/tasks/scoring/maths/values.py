@@ -1,15 +1,13 @@
 """What answers are, once read."""
 
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from ropewalk.tasks.scoring.maths.algebra import Value
+from ropewalk.tasks.scoring.maths.exact import Value
 from ropewalk.tasks.scoring.maths.units import Unit
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(NamedTuple):
     """One value, exact."""
 
     value: Value
@@ -24,31 +22,27 @@ class Scalar:
     """The reading of `5m` as a length."""
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(NamedTuple):
     """Words in their normal form."""
 
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """A choice such as (B), with what stands behind it."""
 
     letter: str
     rest: "Answer | None" = None
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """Several answers. `kind`: `list` (no brackets), `set`, its brackets, or `all` and `tuple`, which the data say."""
 
     kind: str
     members: "tuple[Answer, ...]"
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(NamedTuple):
     """An interval; None is infinite."""
 
     low: Value | None
@@ -57,38 +51,33 @@ class Piece:
     high_closed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(NamedTuple):
     """A set of real numbers: disjoint intervals in order."""
 
     pieces: tuple[Piece, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(NamedTuple):
     """A matrix."""
 
     rows: tuple[tuple[Value, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(NamedTuple):
     """The value of a variable: `x = 5`, `x ∈ {1, 2}`, `x > 3`."""
 
     name: str
     answer: "Answer"
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(NamedTuple):
     """`value` is 0 (`=`), is not (`!=`), or is below it (`<`, `<=`)."""
 
     sign: str
     value: Value
 
 
-@dataclass(frozen=True, slots=True)
-class Proportion:
+class Proportion(NamedTuple):
     """A ratio such as 3 : 4; a `clock` is not reduced, as it may be a time."""
 
     members: tuple[Value, ...]

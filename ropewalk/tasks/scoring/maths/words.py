@@ -8,6 +8,9 @@ _WRAPPED = re.compile(r"\\(?:text|mathrm|textbf|mathbf|textit|mbox|operatorname)
 _WORDS = re.compile(r"[^\W\d_][\w\s.,'’\"&:/-]*[!?]?")
 _SEPARATORS = re.compile(r"[\s.,'’\"&:/!?$\\-]+")
 _ARTICLE = re.compile(r"(?:the|an|a) (?=.)")
+_MAY_CHOOSE = re.compile(
+    r"[\s*_`$]*(?:\\[a-z]+\{)?[\s*_`]*(?:\(?[A-Ja-j]\)?[.:)]|option|choice|\([A-J])", re.IGNORECASE
+)
 _CHOICE = re.compile(r"\(([A-Ja-j])\)|(?:option|choice)\s+\(?([A-Ja-j])\)?|([A-J])[.)]", re.IGNORECASE)
 _CHOICE_AND_REST = re.compile(r"(?:\(([A-J])\)[.:]?|([A-J])[.:)])\s+(?=\S)")
 _LEADING = re.compile(r"([A-Za-z][A-Za-z ]{2,40}?)\s*(?:=|:|≈|\bis\b|\bare\b)\s*(?=\S)")
@@ -41,6 +44,8 @@ def unwrapped(text: str) -> str:
 
 def choice(text: str) -> tuple[Option, str] | None:
     """The choice that a text gives, and what stands behind its letter."""
+    if not _MAY_CHOOSE.match(text):
+        return None
     bare = unwrapped(text)
     if alone := _CHOICE.fullmatch(bare):
         return Option((alone[1] or alone[2] or alone[3]).upper()), ""
