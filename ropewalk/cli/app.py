@@ -4,7 +4,8 @@ import os
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType
 from typing import Annotated, Any, NoReturn
 
@@ -45,8 +46,10 @@ def run(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments
     words = [word for word in arguments if word != "--debug"] or ["--help"]
     before = _on_sigterm(_terminate)
+    swallowed: list[BaseException] = []
     try:
-        code = _invoke(words)
+        with _heard_in_callbacks(swallowed):
+            code = _invoke(words)
         sys.stdout.flush()
         return code
     except typer.Exit as end:
@@ -60,7 +63,7 @@ def run(arguments: Sequence[str]) -> int:
             raise
         if debug:
             traceback.print_exception(error)
-        return _tell(failure_of(error))
+        return _tell(failure_of(swallowed[0] if swallowed else error))
     finally:
         _on_sigterm(before)
 
@@ -94,6 +97,25 @@ def _tell(failure: Failure) -> int:
 
 def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
     raise Terminated
+
+
+@contextmanager
+def _heard_in_callbacks(swallowed: list[BaseException]) -> Iterator[None]:
+    """Keep an interrupt that meets a callback from C, as while loops are compiled: Python prints and drops it, and what
+    called back then fails in a way that says nothing of it."""
+    usual = sys.unraisablehook
+
+    def hook(unraisable: "sys.UnraisableHookArgs") -> None:
+        if isinstance(unraisable.exc_value, KeyboardInterrupt):
+            swallowed.append(unraisable.exc_value)
+        else:
+            usual(unraisable)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = usual
 
 
 def _on_sigterm(handler: Any) -> Any:

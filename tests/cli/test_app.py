@@ -1,10 +1,13 @@
 """Whatever happens is one sentence and an exit code."""
 
+import ctypes
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from ropewalk.cli import app
 from ropewalk.cli.failures import Terminated, failure_of
 from ropewalk.config.load import ConfigError
 from ropewalk.records.errors import InputError, Interrupted, RunStopped
@@ -100,3 +103,19 @@ def test_a_reader_who_goes_away_is_no_error(tmp_path: Path) -> None:
         started.stdout.close()
         said = started.stderr.read()
     assert (started.returncode, said) == (141, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_a_callback_from_c_drops_is_still_one(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As when loops are compiled: what called back fails later, of something else."""
+
+    def compiling(words: Sequence[str]) -> int:
+        ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(number))()
+        raise RuntimeError("no compiled object yet")
+
+    monkeypatch.setattr(app, "_invoke", compiling)
+    assert app.run(["plan"]) == 128 + number
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("stopped by")
