@@ -15,8 +15,8 @@ import numpy as np
 
 from ropewalk.config.load import ConfigError, load, read_toml
 from ropewalk.data.forms import RefusedRow, parse
-from ropewalk.data.read import Row as FileRow
-from ropewalk.data.read import read_records
+from ropewalk.data.rows import Row as FileRow
+from ropewalk.data.rows import read_records
 from ropewalk.monitors.samples import dialogue_text, outcome_read, outcome_shown
 from ropewalk.records.errors import InputError
 from ropewalk.records.files import SAMPLES_FORMAT, dumps, read_samples, write_atomic
@@ -207,8 +207,6 @@ def _kinds() -> tuple[str, ...]:
 def read_lines(path: str | Path, judge: Judge) -> list[Line]:
     """The rows of a file: completions with their prompts, or recorded rollouts."""
     rows = list(read_records(path))
-    if not rows:
-        raise InputError(f"{path} has no rows: write one completion a line, with its prompt_id or its prompt")
     asked = Asked(judge.task)
     if rows[0].fields.get("format") == SAMPLES_FORMAT:
         return [_recorded(sample, f"{path} sample {n}", asked) for n, sample in enumerate(read_samples(path), 1)]
@@ -298,7 +296,8 @@ def _known(row: FileRow, judge: Judge) -> dict[str, Any]:
         if outcome is None:
             there = "no model is loaded here" if name == LEARNED else f"the task scores {', '.join(judge.task.scorers)}"
             raise InputError(
-                f"{row.where} has no score of {name!r}, and {there}: give it under scores, or leave it out of the reward"
+                f"{row.where} has no score of {name!r}, and {there}: "
+                "give it under scores, or take it out of the reward"
             )
         found[name] = outcome
     return found

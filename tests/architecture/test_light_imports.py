@@ -57,8 +57,18 @@ def test_light_modules_import_no_torch() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["train", "--help"], ["recipes"], ["train", "city-pretrain", "--dry-run"]], ids=" ".join
+    "arguments",
+    [
+        ["--help"],
+        ["train", "--help"],
+        ["recipes"],
+        ["train", "city-pretrain", "--dry-run"],
+        ["score", "sums", "{rows}"],
+    ],
+    ids=" ".join,
 )
-def test_light_commands_import_no_torch(arguments: list[str]) -> None:
-    done = python(RUN_COMMAND, arguments)
+def test_light_commands_import_no_torch(arguments: list[str], tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"prompt": "1 + 1 =", "gold": "2", "completion": "2"}\n')
+    done = python(RUN_COMMAND, [argument.replace("{rows}", str(rows)) for argument in arguments])
     assert done.returncode == 0, done.stdout + done.stderr

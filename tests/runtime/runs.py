@@ -39,6 +39,12 @@ ONLINE: dict[str, Any] = {
     "record.samples_every": 3,
 }
 LEARNED: dict[str, Any] = {**ONLINE, "reward.components.reward_model.normalise.samples": 16, "ppo.epochs": 2}
+COMPOSED: dict[str, Any] = {
+    "reward.components.truth.normalise": {"kind": "z_score"},
+    "reward.components.grammatical": {"normalise": {"kind": "z_score", "estimate": "batch"}, "weight": 0.5},
+    "reward.length": {"kind": "linear", "at_tokens": 15, "coefficient": 0.2},
+    "reward.repetition": {"kind": "ngrams", "words": 2},
+}
 ADAPTIVE = {"kind": "adaptive", "target_nats_per_sequence": 0.01, "horizon_sequences": 20.0}
 SUPERVISED: dict[str, Any] = {"checkpoint.every": 2, "actor.optimizer.lr": 1e-2}
 
@@ -48,7 +54,10 @@ CASES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "ppo": ("city-ppo", LEARNED),
     "ppo-shared": ("city-ppo", {**LEARNED, "critic": "none", "ppo.critic.kind": "shared"}),
     "ppo-adaptive": ("city-ppo", {**LEARNED, "ppo.kl.controller": ADAPTIVE, "ppo.minibatches": 2}),
-    "grpo": ("city-grpo", {**ONLINE, "actor.schedule": {"kind": "cosine", "warmup_steps": 3}, "grpo.epochs": 2}),
+    "grpo": (
+        "city-grpo",
+        {**ONLINE, **COMPOSED, "actor.schedule": {"kind": "cosine", "warmup_steps": 3}, "grpo.epochs": 2},
+    ),
 }
 """Method → built-in recipe and settings; each makes six iterations, SFT and the reward model over epoch ends."""
 

@@ -20,7 +20,7 @@ from ropewalk.records.prompt import Json
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Failed, Outcome, Score
 from ropewalk.tasks.scoring.config import Component, Mix, NoLength, NoRepetition, Reward
-from ropewalk.tasks.scoring.gates import Part, Row, part_of
+from ropewalk.tasks.scoring.gates import Part, Row, closed_words, part_of
 from ropewalk.tasks.scoring.normalise import Scale, scales, taken_in
 from ropewalk.tasks.scoring.penalties import length_term, repetition_term
 from ropewalk.tasks.scoring.run import outcome_metrics
@@ -141,7 +141,7 @@ def _record(
         entry: dict[str, Json] = {} if isinstance(part.outcome, Score) else {"outcome": describe(part.outcome)}
         counted = part.closed.value if part.closed else None
         if part.closed:
-            entry["gate"] = f"closed: {part.closed.on} must be at least {part.closed.at_least:g}"
+            entry["gate"] = closed_words(part.closed)
         if isinstance(part.outcome, Score) or part.raw is not None:
             entry["raw"] = part.outcome.value if isinstance(part.outcome, Score) else part.raw
         if part.raw is not None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from ropewalk.tasks.scoring.compose import About, Composed, describe, factor
 from ropewalk.tasks.scoring.config import Component, InitialMean, Mix, Reward, ZScore
-from ropewalk.tasks.scoring.gates import Row
+from ropewalk.tasks.scoring.gates import Row, closed_words
 from ropewalk.tasks.scoring.normalise import Scale
 
 
@@ -29,7 +29,7 @@ def _component(
     config: Reward, name: str, component: Component, entry: Mapping[str, Any], scale: Scale, row: Row, about: About
 ) -> str:
     if "gate" in entry:
-        gate = next(g for g in component.gates if entry["gate"].startswith(f"closed: {g.on} must"))
+        gate = next(g for g in component.gates if entry["gate"] == closed_words(g))
         why = f"its gate is closed ({gate.on}: {describe(row[gate.on])}; it must be at least {gate.at_least:g})"
         own = f"raw {entry['raw']:.6g}, but " if "raw" in entry else ""
         stands = f"{own}{why}, and {entry['normalised']:.6g} stands in its place"

@@ -41,6 +41,11 @@ def part_of(name: str, component: Component, row: Row) -> Part:
     return Part(outcome, stands, drops=stands is None)
 
 
+def closed_words(gate: Gate) -> str:
+    """What a record says of a closed gate."""
+    return f"closed: {gate.on} must be at least {gate.at_least:g}"
+
+
 def is_open(gate: Gate, row: Row) -> bool:
     """Whether a row passes a gate."""
     if gate.on not in row:
