@@ -152,7 +152,8 @@ def _rich(value: "Any") -> bool:
     if isinstance(value, int | float):
         return abs(value) > _SMALL
     if isinstance(value, str):
-        return len(value.strip()) > 2
+        text = value.strip().lstrip("-")
+        return len(text) > 2 or (len(text) == 2 and text.isdecimal())
     return len(value) > 1 or any(map(_rich, value))
 
 

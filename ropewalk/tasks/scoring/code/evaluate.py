@@ -39,7 +39,7 @@ class TextFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
+class Results:
     """Findings of one part of the tests."""
 
     findings: tuple[Finding, ...]
@@ -56,8 +56,8 @@ class Evaluation:
     """All that is known of one program. A part is None when the prompt has none of it or it was not reached."""
 
     text: TextFacts
-    public: Tested | None = None
-    hidden: Tested | None = None
+    public: Results | None = None
+    hidden: Results | None = None
     fault: str = ""
     """Why a test could not be put to the program: the test's fault, not the program's."""
     counts: Counter[str] = field(default_factory=Counter)
@@ -86,7 +86,7 @@ def evaluate(
     return summary(text, public, hidden)
 
 
-def summary(text: TextFacts, public: Tested | None, hidden: Tested | None) -> Evaluation:
+def summary(text: TextFacts, public: Results | None, hidden: Results | None) -> Evaluation:
     """The evaluation that these parts make."""
     counts: Counter[str] = Counter()
     fault = ""
@@ -97,10 +97,10 @@ def summary(text: TextFacts, public: Tested | None, hidden: Tested | None) -> Ev
     return Evaluation(text, public, hidden, fault, counts)
 
 
-def run_tests(box: Box, source: str, tests: Sequence[Test]) -> Tested:
+def run_tests(box: Box, source: str, tests: Sequence[Test]) -> Results:
     """Findings of the tests and which of them passed."""
     findings = tuple(box.run(source, [test.request for test in tests]))
-    return Tested(findings, tuple(passed(test, finding) for test, finding in zip(tests, findings, strict=True)))
+    return Results(findings, tuple(passed(test, finding) for test, finding in zip(tests, findings, strict=True)))
 
 
 def text_facts(box: Box, source: str, suite: Suite, forbidden: Forbidden) -> TextFacts:

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from ropewalk.records.errors import InputError
 from ropewalk.records.score import Abstain, Failed, Outcome, Score
-from ropewalk.tasks.scoring.code.evaluate import Evaluation, Tested
+from ropewalk.tasks.scoring.code.evaluate import Evaluation, Results
 
 Layer: TypeAlias = Literal["rule", "compile", "public", "hidden", "judge"]
 LAYERS: tuple[Layer, ...] = ("rule", "compile", "public", "hidden", "judge")
@@ -53,7 +53,7 @@ def layer_outcomes(found: Evaluation | None, examples: int, judge: Outcome | Non
     return parts | {"judge": Abstain("no judge") if judge is None else judge}
 
 
-def _share(part: Tested | None) -> Outcome:
+def _share(part: Results | None) -> Outcome:
     return Score(part.share) if part else Abstain("no tests, or not reached")
 
 
