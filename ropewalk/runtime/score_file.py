@@ -296,8 +296,7 @@ def _known(row: FileRow, judge: Judge) -> dict[str, Any]:
         if outcome is None:
             there = "no model is loaded here" if name == LEARNED else f"the task scores {', '.join(judge.task.scorers)}"
             raise InputError(
-                f"{row.where} has no score of {name!r}, and {there}: "
-                "give it under scores, or take it out of the reward"
+                f"{row.where} has no score of {name!r}, and {there}: give it under scores, or take it out of the reward"
             )
         found[name] = outcome
     return found

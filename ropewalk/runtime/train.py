@@ -222,7 +222,7 @@ def _remove_unstarted(run: Run) -> None:
 
 def _write_lineage(recipe: TrainingRecipe, run: Run, state: RunState, crew: Crew, role: str) -> None:
     earlier = run.lineage() if state.iteration else {}
-    rewards: Mapping[str, Any] = earlier.get("reward_statistics") or state.rewards  # type: ignore[assignment]
+    rewards: Mapping[str, Any] = earlier.get("reward_statistics", state.rewards)  # type: ignore[assignment]
     start = recipe.start_from or getattr(recipe.model, "path", None) or "fresh weights"
     run.write(
         "lineage.json",
