@@ -1,9 +1,10 @@
-"""Sections of a recipe that this package reads: files of rows, and what their columns mean."""
+"""Sections of a recipe that this package reads: files of rows and their columns, and which prompts are trained on."""
 
 from collections.abc import Mapping
-from typing import Annotated
+from itertools import pairwise
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ropewalk.config.schema import Section
 
@@ -46,3 +47,94 @@ class RowFile(Section):
     """What the columns mean."""
     max_characters: Annotated[int, Field(ge=1)] | None = None
     """Rows that say more than this, question and longest answer together, are refused and counted."""
+
+
+class Keep(Section):
+    """Which prompts are worth training on, by the share of a policy's samples that pass."""
+
+    low: Annotated[float, Field(ge=0, le=1)] = 0.1
+    """Prompts that pass more seldom are left out: there is nothing to learn from yet."""
+    high: Annotated[float, Field(ge=0, le=1)] = 0.9
+    """Prompts that pass more often are left out: there is nothing to learn from any more."""
+    least_judged: Annotated[int, Field(ge=1)] = 1
+    """Prompts of which fewer samples could be judged are left out."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.low > self.high:
+            raise ValueError(f"low = {self.low} is above high = {self.high}: no pass rate is between them")
+        return self
+
+
+class Buckets(Section):
+    """Difficulties by pass rate."""
+
+    hard_below: Annotated[float, Field(ge=0, le=1)] = 0.35
+    """Prompts that pass more seldom are hard."""
+    easy_above: Annotated[float, Field(ge=0, le=1)] = 0.65
+    """Prompts that pass more often are easy; those between are medium."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.hard_below > self.easy_above:
+            raise ValueError(f"hard_below = {self.hard_below} is above easy_above = {self.easy_above}")
+        return self
+
+
+class Coverage(Section):
+    """How prompts are told to be alike, and how many of a kind are kept."""
+
+    similarity: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """Least share of word sequences that prompts of one cluster have in common with its first."""
+    shingle_words: Annotated[int, Field(ge=1, le=8)] = 2
+    """Length of those sequences."""
+    largest_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Most that one cluster may be of what is kept; 1 leaves all."""
+
+
+class Phase(Section):
+    """How often a prompt of each difficulty comes at some point of a run, against one that comes once."""
+
+    at: Annotated[float, Field(ge=0, le=1)]
+    """Share of the run that is over."""
+    easy: Annotated[float, Field(ge=0)] = 1.0
+    """Factor for easy prompts."""
+    medium: Annotated[float, Field(ge=0)] = 1.0
+    """Factor for medium ones."""
+    hard: Annotated[float, Field(ge=0)] = 1.0
+    """Factor for hard ones; above 1 they are oversampled."""
+
+
+class Curriculum(Section):
+    """Factors of the difficulties over a run: linear between the phases, constant before the first and after the
+    last."""
+
+    phases: tuple[Phase, ...] = (Phase(at=0.0, easy=2.0, hard=0.5), Phase(at=1.0, easy=0.5, hard=2.0))
+    """In their order."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        places = [phase.at for phase in self.phases]
+        if not places or any(late <= early for early, late in pairwise(places)):
+            raise ValueError("a curriculum needs phases in their order, each at another share of the run")
+        if any(phase.easy + phase.medium + phase.hard == 0 for phase in self.phases):
+            raise ValueError("a phase of a curriculum needs a factor above 0")
+        return self
+
+
+class DropFlat(Section):
+    """Groups whose rewards are all equal, which teach nothing, are dropped."""
+
+    kind: Literal["drop"] = "drop"
+    tolerance: Annotated[float, Field(ge=0)] = 0.0
+    """Rewards that differ by no more count as equal."""
+
+
+class RefillFlat(Section):
+    """Such groups are dropped and as many other prompts are drawn, within bounds."""
+
+    kind: Literal["refill"] = "refill"
+    tolerance: Annotated[float, Field(ge=0)] = 0.0
+    """Rewards that differ by no more count as equal."""
+    most: Annotated[float, Field(ge=1)] = 3.0
+    """Groups drawn at most, as a multiple of those wanted; then the iteration goes on with what there is."""
