@@ -4,7 +4,7 @@ Parquet and Arrow are read a batch at a time by pyarrow, an optional package. An
 """
 
 import csv
-import io
+from codecs import iterdecode
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,9 +24,8 @@ _MAX_CELL = 1 << 26
 
 def csv_cells(file: Path, stream: IO[bytes]) -> Cells:
     """Rows of comma-separated text under a header line; every row must have as many cells as the header."""
-    text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
     csv.field_size_limit(_MAX_CELL)
-    reader = csv.reader(text, strict=True)
+    reader = csv.reader(iterdecode(stream, "utf-8-sig"), strict=True)
     try:
         header = next(reader, [])
         if header and (not all(name.strip() for name in header) or len(set(header)) < len(header)):
