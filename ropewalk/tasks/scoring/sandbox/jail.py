@@ -2,9 +2,12 @@
 
 bubblewrap: own user, PID, network, IPC, UTS and cgroup namespaces; a root folder that is read-only and holds Python's
 library, the system's shared libraries, four devices and an empty /work of bounded size; no /proc, no shell, no
-capabilities, no new privileges, a filter of system calls. process: a session of its own, limits, an empty environment
-and a private folder, and no more: it sees the machine's files and network as its user does. As root, programs run as
-a user that owns nothing, in both.
+capabilities, no new privileges, a filter of system calls.
+
+process: limits, an empty environment, a private folder and a session of its own, and no more. What it does not keep
+a program from: reading, writing and killing whatever its user may (as an ordinary user: this very process), using
+the network, filling the disk by many files, and outliving the run after it has killed its supervisor. As root,
+programs run in both as a user that owns nothing else, which takes the sting out of most of this.
 """
 
 import os

@@ -1,0 +1,316 @@
+"""The pool: from threads and event loops, bounded, repeatable, and gone without a trace, whoever dies first."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from ropewalk.tasks.scoring.sandbox.inside.wire import encode
+from ropewalk.tasks.scoring.sandbox.limits import Limits
+from ropewalk.tasks.scoring.sandbox.pool import SandboxPool
+from ropewalk.tasks.scoring.sandbox.program import Call, Script, TestCode
+from ropewalk.tasks.scoring.sandbox.running import Gone
+from tests.tasks.scoring.sandbox.pools import ROOT, SHORT, bubblewrap_pool, footprint, need_bubblewrap
+
+REPOSITORY = Path(__file__).resolve().parents[4]
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[SandboxPool]:
+    with bubblewrap_pool() as made:
+        yield made
+
+
+def test_a_script_has_its_stdin_by_both_names_exit_and_no_environment(pool: SandboxPool) -> None:
+    source = (
+        "import sys, os\nfirst = input()\nprint(first, sys.stdin.read(), open('/dev/stdin').read(), dict(os.environ))\n"
+        "print(__name__, sys.argv, os.getcwd(), os.listdir('.'))\nprint('é')\nexit(0)\n"
+    )
+    first, second = pool.test(source, [Script("a\nb"), Script("c\n")])
+    assert first.stdout == "a b a\nb {}\n__main__ ['program.py'] /work/1 []\né\n"
+    assert second.stdout == "c  c\n {}\n__main__ ['program.py'] /work/2 []\né\n"
+    assert (first.status, second.status) == ("done", "done")
+
+
+def test_a_script_ends_as_scripts_do(pool: SandboxPool) -> None:
+    """Its threads are waited for, its exit handlers run, its output is flushed, its exception has a traceback."""
+    source = (
+        "import atexit, threading, time\natexit.register(print, 'last')\n"
+        "threading.Thread(target=lambda: (time.sleep(0.05), print('thread'))).start()\nprint('first')\n"
+        "raise KeyError('k')\n"
+    )
+    (found,) = pool.test(source, [Script()])
+    assert (found.status, found.detail) == ("raised", "KeyError: 'k'")
+    assert found.stdout == "first\nthread\nlast\n"
+    assert 'File "program.py", line 5, in <module>' in found.stderr
+
+
+def test_calls_share_a_life_until_one_ends_it(pool: SandboxPool) -> None:
+    source = (
+        "import os\nn = 0\ndef count():\n    global n\n    n += 1\n    return n\ndef end(): os.abort()\n"
+        "class Box:\n    def __init__(self): self.seen = []\n    def add(self, x, *, twice=False):\n"
+        "        self.seen.append(x)\n        return (self.seen, twice)\ndef fill(x): x.append(len(x))\n"
+    )
+    calls = [Call("count"), Call("count"), Call("end"), Call("count"), Call("Box().add", [1], {"twice": True})]
+    findings = pool.test(source, [*calls, Call("fill", [[7]], argument=0), Call("fill", [[7]])])
+    assert [f.status for f in findings] == ["done", "done", "crashed", "done", "done", "done", "done"]
+    assert [f.value for f in findings] == [1, 2, None, 1, ([1], True), [7, 1], None]
+
+
+def test_a_program_that_cannot_be_loaded_breaks_every_call_once(pool: SandboxPool) -> None:
+    findings = pool.test("import nothing_of_this_name", [Call("f"), Call("f"), TestCode("f()", {"f": "f"})])
+    assert {(f.status, f.detail) for f in findings} == {
+        ("broken", "ModuleNotFoundError: No module named 'nothing_of_this_name'")
+    }
+
+
+def test_verdicts_repeat(pool: SandboxPool) -> None:
+    """Sets have one order in every life, and a test's random numbers are the same every time."""
+    source = "def f(x): return list({'a', 'b', 'c', 'd', 'e', str(x)})"
+    code = TestCode("import random\nassert f(random.random()) == 'shown', random.random()", {"f": "f"})
+    runs = [pool.test(source, [Call("f", [1]), code]) for _ in range(3)]
+    assert len({str(run[0].value) for run in runs}) == len({run[1].detail for run in runs}) == 1
+
+
+def test_it_works_the_same_from_threads_and_from_an_event_loop(pool: SandboxPool) -> None:
+    """Fault G4: no signals, no main thread needed."""
+
+    def ask(n: int) -> object:
+        return pool.test("def f(x): return x * x", [Call("f", [n])])[0].value
+
+    async def gathered() -> list[object]:
+        found = await asyncio.gather(
+            *(pool.arun(lambda box, n=n: box.run("def f(x): return x * x", [Call("f", [n])])) for n in range(24))
+        )
+        return [findings[0].value for findings in found]
+
+    squares = [n * n for n in range(24)]
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(ask, range(24))) == squares
+    assert asyncio.run(gathered()) == squares
+
+
+def test_the_backlog_is_bounded_and_the_event_loop_keeps_running() -> None:
+    with bubblewrap_pool(1) as pool:
+        gate = threading.Event()
+        room = 1 + 8
+        held = [pool.submit(lambda box: gate.wait(30)) for _ in range(room)]
+        late = threading.Thread(target=lambda: held.append(pool.submit(lambda box: True)))
+        late.start()
+
+        async def beside() -> bool:
+            waiting = asyncio.create_task(pool.arun(lambda box: True))
+            await asyncio.sleep(0.1)
+            assert not waiting.done() and len(held) == room
+            gate.set()
+            return await waiting
+
+        assert asyncio.run(beside())
+        late.join(30)
+        assert len(held) == room + 1 and all(future.result(30) for future in held)
+
+
+def test_work_that_raises_leaves_nothing(pool: SandboxPool) -> None:
+    before = footprint()
+
+    def broken(box: object) -> None:
+        box.run("x = 1", [Script()])  # type: ignore[attr-defined]
+        raise KeyError("ours")
+
+    with pytest.raises(KeyError, match="ours"):
+        pool.run(broken)
+    assert footprint() == before
+
+
+def test_the_time_for_all_tests_is_one_budget() -> None:
+    limits = Limits(test_seconds=0.5, program_seconds=1.2)
+    with bubblewrap_pool(1, limits) as pool:
+        started = time.monotonic()
+        findings = pool.test("while True: pass", [Script() for _ in range(30)])
+        assert time.monotonic() - started < 6
+    assert {finding.status for finding in findings} == {"timeout", "not_reached"}
+    assert findings[0].status == "timeout" and findings[-1].status == "not_reached"
+
+
+def test_a_verdict_without_the_tag_is_nobodys(pool: SandboxPool) -> None:
+    """Frames that arrive on the verdict pipe with another tag end the sandbox, and nothing passes. Fault G9."""
+
+    def work(box: object) -> object:
+        running, tag = box._begin("asserts", "def f(x): return 1", b"", [("", "assert f(1) == 1", {"f": "f"})])  # type: ignore[attr-defined]
+        running._received += (frame := encode((bytes(16), "passed"))).__len__().to_bytes(4, "big") + frame
+        assert tag != bytes(16)
+        with pytest.raises(Gone) as told:
+            box._verdict(running, tag)  # type: ignore[attr-defined]
+        return told.value.how
+
+    assert pool.run(work) == "ended"
+
+
+def test_packages_are_shown_by_name_and_only_then() -> None:
+    source = (
+        "import os\nfrom packaging.version import Version\n"
+        "print(Version('1.0') < Version('2.0'), os.listdir('/packages'))\n"
+    )
+    need_bubblewrap()
+    with SandboxPool(1, packages=["packaging"]) as pool:
+        assert pool.test(source, [Script()])[0].stdout == "True ['packaging']\n"
+    with SandboxPool(1) as pool:
+        assert "No module named 'packaging'" in pool.test(source, [Script()])[0].detail
+
+
+def test_a_pool_gives_back_all_it_took() -> None:
+    before = footprint()
+    for _ in range(3):
+        with bubblewrap_pool(2, SHORT) as pool:
+            pool.test("import os\nos.fork()\nprint(1)", [Script(), Call("f"), TestCode("f()", {"f": "f"})])
+    after = footprint()
+    assert (after.descendants, after.mounts, after.folders) == (before.descendants, before.mounts, before.folders)
+    assert len(after.descriptors) == len(before.descriptors)
+
+
+OWNER = """
+import sys, threading
+from ropewalk.tasks.scoring.sandbox.pool import SandboxPool
+from ropewalk.tasks.scoring.sandbox.program import Script
+pool = SandboxPool(2, isolation=sys.argv[1])
+for kind in ("import time, os\\nos.fork()\\ntime.sleep(60)", "while True: pass"):
+    threading.Thread(target=pool.test, args=(kind, [Script()]), daemon=True).start()
+threading.Event().wait(1.5)
+print("running", flush=True)
+threading.Event().wait(60)
+"""
+
+
+def supervised() -> set[int]:
+    """Supervisors and programs of the machine: processes whose command line has the supervisor's beginning."""
+    found = set()
+    for entry in os.scandir("/proc"):
+        if entry.name.isdecimal():
+            try:
+                line = Path(f"/proc/{entry.name}/cmdline").read_bytes()
+            except OSError:
+                continue
+            if b"marshal.loads(read(int.from_bytes" in line:
+                found.add(int(entry.name))
+    return found
+
+
+@pytest.mark.parametrize("isolation", ["bubblewrap", "process"])
+def test_programs_die_with_the_process_that_asked_even_when_it_is_killed(isolation: str) -> None:
+    need_bubblewrap()
+    command = [sys.executable, "-c", OWNER, isolation]
+    others = supervised()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as owner:
+        assert owner.stdout is not None and owner.stdout.readline() == "running\n"
+        mine = {pid for pid in supervised() - others if is_below(pid, owner.pid)}
+        assert len(mine) >= 5 if isolation == "bubblewrap" else len(mine) >= 4
+        owner.send_signal(signal.SIGKILL)
+        owner.wait(10)
+    end = time.monotonic() + 15
+    while (left := mine & supervised()) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert left == set()
+
+
+def is_below(pid: int, ancestor: int) -> bool:
+    while pid > 1:
+        if pid == ancestor:
+            return True
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            return False
+    return False
+
+
+ORDINARY = '''
+import json, os, sys
+from ropewalk.tasks.scoring.sandbox.limits import Limits
+from ropewalk.tasks.scoring.sandbox.pool import SandboxPool
+from ropewalk.tasks.scoring.sandbox.program import Call, Script, TestCode
+out = {"uid": os.getuid()}
+BOMB = """import os, time
+n = 0
+try:
+    while n < 500:
+        if os.fork() == 0: time.sleep(9)
+        n += 1
+except OSError: pass
+print(n < 40)"""
+with SandboxPool(2, Limits(test_seconds=3, program_seconds=9), isolation=sys.argv[1]) as pool:
+    def say(name, source, request):
+        found = pool.test(source, [request])[0]
+        out[name] = [found.status, str(found.value if found.value is not None else found.stdout)]
+    say("call", "def f(x): return x + 1", Call("f", [1]))
+    say("code", "def f(x): return x + 1", TestCode("assert f(1) == 2", {"f": "f"}))
+    say("script", "print(input())", Script("x"))
+    say("bomb", BOMB, Script())
+    say("outside", "open('/etc/passwd').read()", Script())
+    say("trace", "import ctypes, os\\nprint(ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0))", Script())
+    say("kill", "import os, signal\\nos.kill(os.getppid(), 9)\\nwhile True: pass", Script())
+    say("again", "print(input())", Script("y"))
+print(json.dumps(out))
+'''
+
+
+@contextmanager
+def readable_copy() -> Iterator[Path]:
+    """The sandbox package and what it imports, where every user can read it."""
+    with tempfile.TemporaryDirectory() as folder:
+        package = Path(folder) / "ropewalk"
+        wanted = ("records/__init__.py", "records/errors.py", "tasks/__init__.py", "tasks/scoring/__init__.py")
+        for name in wanted:
+            (package / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(REPOSITORY / "ropewalk" / name, package / name)
+        (package / "__init__.py").touch()
+        shutil.copytree(REPOSITORY / "ropewalk/tasks/scoring/sandbox", package / "tasks/scoring/sandbox")
+        for place in (Path(folder), *Path(folder).rglob("*")):
+            place.chmod(0o755)
+        yield Path(folder)
+
+
+def run_as_somebody_else(isolation: str) -> dict[str, object]:
+    """ORDINARY run by a user without any rights, with the machine's own Python, if root runs the tests."""
+    command = [sys.executable, "-B", "-c", ORDINARY, isolation]
+    if ROOT:
+        drop = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+        command = [*drop, "/usr/bin/python3", *command[1:]]
+    with readable_copy() as folder:
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(folder)}
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=120, env=environment, cwd="/", check=False
+        )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+def as_expected(found: dict[str, object], ends: Callable[[str], object]) -> None:
+    assert found["uid"] != 0
+    assert found["call"] == ["done", "2"] and found["code"] == ["done", ""]
+    assert found["script"] == ["done", "x\n"] and found["again"] == ["done", "y\n"]
+    assert found["bomb"] == ["done", "True\n"]
+    assert found["trace"] == ["done", "-1\n"]
+    assert found["outside"][0] == ends("outside")  # type: ignore[index]
+    assert found["kill"][0] in ("timeout", "crashed")  # type: ignore[index]
+
+
+def test_an_ordinary_user_has_the_same_sandbox() -> None:
+    need_bubblewrap()
+    as_expected(run_as_somebody_else("bubblewrap"), lambda _: "raised")
+
+
+def test_an_ordinary_user_has_the_process_fallback_with_what_it_does_not_promise() -> None:
+    """It reads the machine's files as its user does: that is said in jail.py, and so it is."""
+    as_expected(run_as_somebody_else("process"), lambda _: "done")

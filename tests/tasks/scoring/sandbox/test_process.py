@@ -1,0 +1,106 @@
+"""The plain-process fallback: what it still promises, and that what it does not promise is said and so. Fault G9."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ropewalk.tasks.scoring.sandbox import jail
+from ropewalk.tasks.scoring.sandbox.pool import SandboxPool
+from ropewalk.tasks.scoring.sandbox.program import Call, Script, TestCode
+from ropewalk.tasks.scoring.sandbox.reap import _processes_of
+from tests.tasks.scoring.sandbox.hostile import HONEST, PROGRAMS
+from tests.tasks.scoring.sandbox.pools import ROOT, SHORT, footprint
+from tests.tasks.scoring.sandbox.test_forging import FORGERIES, STRICT
+
+NOT_PROMISED = {"many large files", "many files", "deep folders"}
+"""They fill the disk until their time is up."""
+NOT_AS_MYSELF = {"killing everyone", "stopping everyone", "deleting everything", "killing its parent"}
+"""They would reach this very process, or the user's files."""
+TRIED = [p for p in PROGRAMS if p.name not in NOT_PROMISED and (ROOT or p.name not in NOT_AS_MYSELF)]
+ASKED = [Script("21"), Call("double", [21]), TestCode("assert double(21) == 42", {"double": "double"})]
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[SandboxPool]:
+    with SandboxPool(2, SHORT, isolation="process") as made:
+        yield made
+
+
+@pytest.mark.slow
+def test_hostile_programs_end_and_honest_ones_between_them_score() -> None:
+    before = footprint()
+    with SandboxPool(6, SHORT, isolation="process") as pool:
+        futures = []
+        for program in TRIED:
+            futures += [pool.submit(lambda box, s=source: box.run(s, ASKED)) for source in (program.source, HONEST)]
+        found = [future.result() for future in futures]
+        users = [pool._jail.user(slot) for slot in range(pool.workers)]
+    for program, (script, call, code) in zip(TRIED, found[::2], strict=True):
+        assert script.status in program.ends | {"done", "raised", "crashed", "timeout"}, program.name
+        assert call.status != "done" or call.value != 42, program.name
+        assert code.status != "done", program.name
+    for script, call, code in found[1::2]:
+        assert (script.stdout, call.value, code.status) == ("42\n", 42, "done"), (script, call, code)
+    after = footprint()
+    assert (after.descendants, after.folders, after.sockets) == (before.descendants, before.folders, before.sockets)
+    assert len(after.descriptors) == len(before.descriptors)
+    assert [pid for user in users if user is not None for pid in _processes_of(user)] == []
+
+
+@pytest.mark.parametrize("name", list(FORGERIES), ids=lambda name: name.replace(" ", "-"))
+def test_no_forgery_passes_here_either(name: str, pool: SandboxPool) -> None:
+    for code in list(STRICT.values())[:2]:
+        assert pool.test(FORGERIES[name], [TestCode(code, {"f": "f"})])[0].status != "done"
+
+
+def test_a_daemon_by_double_fork_does_not_outlive_its_program(pool: SandboxPool, tmp_path: Path) -> None:
+    source = (
+        "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
+        "        print(os.getpid(), flush=True)\n        time.sleep(60)\n    os._exit(0)\nos.wait()\ntime.sleep(0.2)\n"
+    )
+    (found,) = pool.test(source, [Script()])
+    assert found.status == "done"
+    assert not Path(f"/proc/{int(found.stdout)}").exists()
+
+
+def test_its_environment_is_empty_and_its_folder_private_and_gone_afterwards(pool: SandboxPool) -> None:
+    (found,) = pool.test("import os\nprint(dict(os.environ), os.getcwd())\nopen('x', 'w').write('y')", [Script()])
+    environment, folder = found.stdout.split()
+    assert environment == "{}" and "/ropewalk-sandbox-" in folder
+    assert not Path(folder).parent.exists()
+
+
+def test_its_supervisor_cannot_be_traced_or_read(pool: SandboxPool) -> None:
+    source = (
+        "import ctypes, os\nprint(ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0))\n"
+        "for name in ('mem', 'environ', 'fd/3'):\n"
+        "    try: open(f'/proc/{os.getppid()}/{name}', 'rb').read(1); print('BREACH')\n    except OSError: pass\n"
+    )
+    assert pool.test(source, [Script()])[0].stdout == "-1\n"
+
+
+def test_what_is_not_promised_is_said_and_so(pool: SandboxPool) -> None:
+    """It sees the machine's files and its network, as its user does."""
+    words = " ".join((jail.__doc__ or "").split())
+    for said in ("reading, writing and killing whatever its user may", "the network", "filling the disk", "outliving"):
+        assert said in words
+    files, network = (
+        pool.test("print(len(open('/proc/version').read()) > 0)", [Script()]),
+        "import socket\nsocket.socket()",
+    )
+    assert files[0].stdout == "True\n"
+    assert pool.test(network, [Script()])[0].status == "done"
+
+
+@(
+    pytest.mark.skipif(not ROOT, reason="only root can be somebody else")
+    if not ROOT
+    else pytest.mark.filterwarnings("error")
+)
+def test_as_root_programs_are_nobody_with_a_limit_on_processes(pool: SandboxPool) -> None:
+    source = "import os\nn = 0\ntry:\n    while n < 500:\n        if os.fork() == 0: os.read(os.pipe()[0], 1)\n        n += 1\nexcept OSError: pass\nprint(os.getuid() > 2**29, n < 40)"
+    assert pool.test(source, [Script()])[0].stdout == "True True\n"
+    assert pool.test("open('/etc/shadow')", [Script()])[0].detail.startswith("PermissionError")
+    assert os.getuid() == 0
