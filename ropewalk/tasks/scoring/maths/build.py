@@ -53,7 +53,7 @@ class _Builder:
         if isinstance(node, tree.Matrix):
             return Grid(tuple(tuple(map(self.evaluator.value, row)) for row in node.rows))
         if isinstance(node, tree.Ratio):
-            return Proportion(tuple(map(self.evaluator.value, node.members)), node.clock)
+            return Proportion(tuple(map(self.evaluator.value, node.members)), node.clock, node.half)
         if isinstance(node, tree.Sets | tree.Reals):
             return self.region(node)
         return self.scalar(node)

@@ -238,7 +238,7 @@ class _Comparer:
 
     def _proportions(self, first: Proportion, second: Proportion) -> bool:
         """3 : 4 is 6 : 8, but 2:30 is not 1:15."""
-        if len(first.members) != len(second.members):
+        if len(first.members) != len(second.members) or {first.half, second.half} == {"am", "pm"}:
             return False
         if first.clock or second.clock:
             return all(same(a, b, self.fuel) for a, b in zip(first.members, second.members, strict=True))

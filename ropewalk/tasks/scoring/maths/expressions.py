@@ -338,7 +338,7 @@ class Expressions(Cursor):
     def _members(self, members: list[tuple[Node, bool]], opening: str) -> str:
         """Reads members up to the closing sign, which it returns; an interval may close with another one."""
         endings = {_CLOSING[opening]} | ({")", "]"} if opening in "([" else set())
-        if self.sign() in endings:
+        if self.sign() in endings and opening in ("{", "\\{"):
             return self.advance().text
         while True:
             self.both_signs = False

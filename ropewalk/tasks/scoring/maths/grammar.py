@@ -84,7 +84,8 @@ class _Answers(Expressions):
             members.append(self.sum())
         hours, _, minutes, *more = [token.text for token in self.tokens[start : self.at]]
         clock = not more and hours.isdigit() and minutes.isdigit() and len(minutes) == 2 and minutes < "60"
-        return Ratio(tuple(members), clock)
+        half = self.advance().text.lower() if clock and self.token.text.lower() in ("am", "pm") else ""
+        return Ratio(tuple(members), clock, half)
 
     def _unit(self) -> tuple[str, ...]:
         """The words and signs behind a value, up to the end of its item."""

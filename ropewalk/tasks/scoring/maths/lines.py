@@ -10,11 +10,18 @@ from ropewalk.tasks.scoring.maths.tokens import FUNCTIONS
 from ropewalk.tasks.scoring.maths.units import WORDS
 from ropewalk.tasks.scoring.maths.values import Answer, Text
 
-_SENTENCE_END = re.compile(r"[.!?](?=\s|$|[*_\"'”])|[。！？]|\s(?:because|since|which|where|so|as|for|when|but)\s")
-_DECORATION = ' \t\r*_`"“”'
-_WORD = re.compile(r"(?<![A-Za-z\\{])[A-Za-z]{2,}(?![A-Za-z{}])")
+_SENTENCE_END = re.compile(
+    r"[.!?](?=\s|$|[*_\"'”])|[。！？]|\s\((?=i\.e|e\.g)|\s(?:because|since|which|where|so|as|for|when|but)\s"
+)
+_DECORATION = " \t\r*_`\"'“”"
+_WORD = re.compile(r"(?<!\S)[(\"'*_“]*([A-Za-z]{2,})(?=[\s,.;:!?)'’*_-]|$)")
+_PROSE = re.compile(r"(?:[^\W\d_]+[\s,:'’*_\"()-]+)+")
 _LINKS = "and or pi sqrt percent million billion thousand hundred dozen per inf"
 _MATHS_WORDS = FUNCTIONS | WORDS | frozenset(_LINKS.split())
+_CHANGING = (
+    "not no less more than under over least most between either neither minus plus half twice double times never"
+)
+_CHANGES = frozenset(_CHANGING.split())
 _OPENS = re.compile(r"\\\(|\\\[|\$\$?(?=[^\s$])")
 _CLOSES = {"\\(": "\\)", "\\[": "\\]"}
 _BEGINS = re.compile(r"[0-9$€£¥√π∞(\[{|\\]|[-+±.](?=[0-9$(\\.])")
@@ -44,7 +51,8 @@ def _parts(line: str) -> Iterator[str]:
     if opens and begins and opens.start() <= begins.start() and (formula := _formula(line, opens)):
         yield formula
     yield _trimmed(_before_prose(sentence))
-    if begins and begins.start():
+    yield _trimmed(_before_prose(sentence, _MATHS_WORDS - WORDS))
+    if begins and _is_prose(line[: begins.start()]):
         rest = line[begins.start() :]
         yield _first(_SENTENCE_END, rest)
         yield _trimmed(_before_prose(_first(_SENTENCE_END, rest)))
@@ -64,11 +72,16 @@ def _first(end: re.Pattern[str], text: str) -> str:
     return text[: match.start()] if match else text
 
 
-def _before_prose(text: str) -> str:
+def _before_prose(text: str, known: frozenset[str] = _MATHS_WORDS) -> str:
     for match in _WORD.finditer(text):
-        if match[0] not in _MATHS_WORDS:
+        if match[1] not in known:
             return text[: match.start()]
     return text
+
+
+def _is_prose(text: str) -> bool:
+    """Whether words, and none that changes a value, lead up to what follows: "the total is", but not "less than"."""
+    return _PROSE.fullmatch(text) is not None and _CHANGES.isdisjoint(text.lower().split())
 
 
 def _trimmed(text: str) -> str:

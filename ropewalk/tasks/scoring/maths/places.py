@@ -12,7 +12,7 @@ from ropewalk.tasks.scoring.maths.policy import Place
 from ropewalk.tasks.scoring.numbers import last_number
 
 _ANSWER_IS = re.compile(
-    r"(?i:answer)[\s*_]*(?:is\b|are\b|=|:|：)[\s*_]*:?|答案[\s*_]*(?:是|为|為|=|:|：)[\s*_]*[:：]?|答[:：]"
+    r"(?i:answers?)[\s*_]*(?:is\b|are\b|=|:|：)[\s*_]*:?|答案[\s*_]*(?:是|为|為|=|:|：)[\s*_]*[:：]?|答[:：]"
 )
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _DELIMITERS = (("\\[", "\\]"), ("\\(", "\\)"))

@@ -23,7 +23,8 @@ _DOLLARS = Unit(Fraction(1), (("dollar", 1),))
 
 def read(text: str, digits: Digits = "english") -> Answer:
     """The answer of a text that is an answer and nothing else. Raises Unreadable."""
-    if digits == "english" and (simple := _SIMPLE.fullmatch(text.strip())):
+    text = text.strip()
+    if digits == "english" and (simple := _SIMPLE.fullmatch(text)):
         return _simple(simple)
     return _read(text, digits)
 

@@ -111,6 +111,8 @@ class Ratio(NamedTuple):
     members: "tuple[Node, ...]"
     clock: bool
     """It can also be a time of day."""
+    half: str = ""
+    """`am` or `pm`."""
 
 
 class Reals(NamedTuple):

@@ -79,7 +79,18 @@ _UNITS |= dict.fromkeys(("kph", "kmh"), Unit(Fraction(5, 18), (("metre", 1), ("s
 LETTERS = frozenset("mgshlLt")
 """Units that could be variables: `5 m` is a length, `5m` a product."""
 CURRENCIES = frozenset("$£€¥¢")
-WORDS = frozenset(word for word in _UNITS if len(word) > 1) | {"元", "米", "克", "秒", "天", "升", "吨", "度"}
+WORDS = frozenset(word for word in _UNITS if len(word) > 1) | {
+    "am",
+    "pm",
+    "元",
+    "米",
+    "克",
+    "秒",
+    "天",
+    "升",
+    "吨",
+    "度",
+}
 """Units that are never products of variables."""
 
 _PIECE = re.compile(r"[^\W\d_]+|°[CF]?|[0-9]+|[-/^$£€¥¢]|\S")

@@ -82,6 +82,8 @@ class Proportion(NamedTuple):
 
     members: tuple[Value, ...]
     clock: bool
+    half: str = ""
+    """`am` or `pm`."""
 
 
 Answer: TypeAlias = Scalar | Text | Option | Group | Region | Grid | Named | Comparison | Proportion
