@@ -19,6 +19,7 @@ import torch
 from ropewalk.algorithms.controllers import controller
 from ropewalk.algorithms.credit import gae_credit, group_credit
 from ropewalk.config.load import ConfigError
+from ropewalk.data.read import pairs
 from ropewalk.models.load import fresh_policy
 from ropewalk.models.packed import token_batch
 from ropewalk.monitors.health import diagnose
@@ -31,6 +32,8 @@ from ropewalk.records.score import Abstain, Failed, Score
 from ropewalk.rollout.native.engine import NativeEngine, _waves
 from ropewalk.rollout.native.scheduler import Fresh
 from ropewalk.runtime.assemble import graph_of, plan_of, setup_of, the_task
+from ropewalk.runtime.prepare import read_text
+from ropewalk.runtime.progress import Silent
 from ropewalk.runtime.recipe import read_recipe
 from ropewalk.runtime.run import Run
 from ropewalk.runtime.stages import check_stages, stage_recipe
@@ -292,6 +295,18 @@ def engine(_: Bench, name: str, settings: Settings) -> Any:
 
 # --- tasks ----------------------------------------------------------------------------------------
 
+
+def read(_: Bench, name: str, settings: Settings) -> Any:
+    """The records of a recipe's data, or why there are none."""
+    recipe: Any = read_recipe(name, settings)
+    try:
+        if recipe.method == "reward_model":
+            return pairs(recipe.data)[0]
+        return list(read_text(recipe.data, recipe.seed, Silent()))
+    except RopewalkError as error:
+        return str(error)
+
+
 SAID = ("so 2 + 5 is 7", "#### 7", "8", "boston is sunny")
 
 
@@ -421,6 +436,7 @@ OBSERVERS: Mapping[str, Callable[[Bench, str, Settings], Any]] = {
         composed,
         failures,
         engine,
+        read,
         task,
         diagnosed,
         kept,

@@ -1,4 +1,4 @@
-"""Every key of every recipe does something: each row of `fields_table.py` is true, and no key is without a row.
+"""Every key of every recipe does something: each row of `fields_table.py` and `fields_run.py` is true, and no key is without a row.
 
 A field that is in no row, a row for a field that is gone, and a row whose observable does not change fail.
 """
@@ -13,7 +13,8 @@ import pytest
 
 from ropewalk.config.schema import keys
 from ropewalk.runtime.recipe import SCHEMA
-from tests.runtime.fields_table import BASES, PURE, RUN, TABLE, Row
+from tests.runtime.fields_run import RUN, TABLE
+from tests.runtime.fields_table import BASES, PURE, Row
 from tests.runtime.observers import OBSERVERS, RUNS, Bench
 
 # --- the table is whole ---------------------------------------------------------------------------
@@ -53,6 +54,7 @@ def bench(
     settings = {"model": "none", "start_from": str(tiny_policy), "data.sentences": 60, "hardware.threads": 1}
     train("city-pretrain", set=settings, out=folder / "other")
     for name, text in written().items():
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text.replace("@policy", str(tiny_policy)))
     return Bench(folder, tiny_policy, tiny_pairs, tiny_reward_model)
 
@@ -72,6 +74,22 @@ def written() -> dict[str, str]:
     sides = [{"prompt": t[: t.rindex(" ", 0, -2)], "completion": t[t.rindex(" ", 0, -2) + 1 : -2]} for t in texts]
     pairs = [{"prompt": s["prompt"], "chosen": "big", "rejected": s["completion"]} for s in sides]
     sums = [{"question": f"What is {n} + 5?", "answer": f"It is #### {n + 5}"} for n in range(2, 14)]
+    both = [
+        {"text": s["prompt"], **p, "gold": "3", "question": s["prompt"], "answer": "#### 3"}
+        for s, p in zip(sides, pairs, strict=True)
+    ]
+    talk = [{"role": "user", "content": "hi"}]
+    columns = [
+        {
+            "a": f"{n} a",
+            "b": f"{n} and b",
+            "i": f"id{n}",
+            "m": n,
+            "n": 2 * n,
+            "talk": [*talk, {"role": "user", "content": str(n)}],
+        }
+        for n in range(2, 14)
+    ]
     gold = [{"prompt": f"{n} + 5 =", "gold": str(n + 5)} for n in range(2, 14)]
     scorers = "{'length': lambda prompt, sample: float(len(sample.text))}"
     tasks = "from ropewalk.tasks.task import Task\nTASK = Task(%r, ['[ boston', '[ denver', '[ austin'], %s)\n"
@@ -84,6 +102,9 @@ def written() -> dict[str, str]:
         "gsm8k.jsonl": jsonl(sums),
         "other.jsonl": jsonl(sums[2:]),
         "gold.jsonl": jsonl(gold),
+        "columns.jsonl": jsonl(columns),
+        "parts/train.jsonl": jsonl(both),
+        "parts/test.jsonl": jsonl(both[3:]),
         "task.py": tasks % ("mine", scorers),
         "other_task.py": tasks % ("yours", scorers),
         "grpo.toml": 'method = "grpo"\n' + CITY + "[rollout]\ngroup_size = 4\n[reward.components.truth]\n",
