@@ -1,4 +1,4 @@
-"""Every key of every recipe does something: each row of `fields_table.py` and `fields_run.py` is true, and no key is without a row.
+"""Every key of every recipe does something: each row of the `fields_` tables is true, and no key is without a row.
 
 A field that is in no row, a row for a field that is gone, and a row whose observable does not change fail.
 """
