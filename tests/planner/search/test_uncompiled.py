@@ -74,5 +74,7 @@ def test_it_passes_some_of_these_tests() -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.skipif(not COMPILED, reason="this is the run without a compiler")
 def test_it_passes_all_tests_of_the_planner() -> None:
-    done = without_compiler("-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", "tests/planner")
+    # what test_jit says of a present compiler cannot hold where there is none
+    which = ("-m", "not slow", "--ignore", "tests/planner/test_jit.py", "tests/planner")
+    done = without_compiler("-m", "pytest", "-q", "-p", "no:cacheprovider", *which)
     assert done.returncode == 0, done.stdout
