@@ -11,17 +11,24 @@ from ropewalk.data.config import Columns
 from ropewalk.data.forms import GOLD_MARK, RefusedRow
 from ropewalk.records.prompt import Json
 
-_MEANING: Mapping[str, str] = {"answer": "gold", "solution": "completion"}
-"""Fields under another name than their column's."""
-
 
 def renamed(fields: Mapping[str, Any], columns: Columns) -> Mapping[str, Any]:
     """The fields of a row by what its columns mean; as they are where no column is named."""
-    named = {name: getattr(columns, name) for name in type(columns).model_fields if name != "info"}
+    named = {
+        "id": columns.id,
+        "text": columns.text,
+        "prompt": columns.prompt,
+        "messages": columns.messages,
+        "system": columns.system,
+        "gold": columns.answer,
+        "completion": columns.solution,
+        "chosen": columns.chosen,
+        "rejected": columns.rejected,
+    }
     chosen = {name: column for name, column in named.items() if column is not None}
     if not chosen and not columns.info:
         return fields
-    found = {_MEANING.get(name, name): _column(fields, column) for name, column in chosen.items()}
+    found = {name: _column(fields, column) for name, column in chosen.items()}
     if isinstance(gold := found.get("gold"), str) and GOLD_MARK in gold:
         found["gold"] = gold.rpartition(GOLD_MARK)[2].strip()
     found["info"] = {name: json_value(_column(fields, column), column) for name, column in columns.info.items()}

@@ -50,7 +50,7 @@ def the_task(config: Section, data: PromptData | None, given: Task | None) -> Ta
         return given
     if data is not None and not isinstance(config, Gsm8kTask | PromptsTask):
         raise InputError("this task reads no data file: take [data] out of the recipe")
-    return load_task(config, data.path if data else None)  # type: ignore[arg-type]
+    return load_task(config, data)  # type: ignore[arg-type]
 
 
 def graph_of(recipe: TrainingRecipe) -> CallGraph:

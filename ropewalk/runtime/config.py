@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ropewalk.config.schema import Section
+from ropewalk.data.config import RowFile
 from ropewalk.tasks.config import CityCorpus, CityTask, FileTask, Gsm8kTask, GymTask, PromptsTask, SumsTask
 from ropewalk.tasks.scoring.config import Reward
 
@@ -92,12 +93,10 @@ class Rollouts(Section):
     """Store the prompt of a group once in training batches (same gradient, fewer tokens)."""
 
 
-class Documents(Section):
+class Documents(RowFile):
     """Plain text: every token after a document's first is a target."""
 
     kind: Literal["documents"]
-    path: str
-    """JSONL or JSON with a text field, plain or .gz."""
     max_tokens: int = Field(default=1024, ge=2)
     """Longer rows are refused and counted."""
     held_out: float = Field(default=0.0, ge=0, lt=1)
@@ -106,12 +105,13 @@ class Documents(Section):
     """Use only the first rows."""
 
 
-class Demonstrations(Section):
-    """Dialogues with the completion to imitate: only the completion's tokens are targets."""
+class Demonstrations(RowFile):
+    """Dialogues with the completion to imitate: only the completion's tokens are targets.
+
+    Of preference pairs the chosen side is taken.
+    """
 
     kind: Literal["demonstrations"]
-    path: str
-    """JSONL or JSON in one of the common shapes, plain or .gz; of preference pairs the chosen side is taken."""
     max_tokens: int = Field(default=1024, ge=2)
     """Longer rows are refused and counted."""
     held_out: float = Field(default=0.0, ge=0, lt=1)
@@ -123,11 +123,9 @@ class Demonstrations(Section):
 TextRows = Annotated[Documents | Demonstrations | CityCorpus, Field(discriminator="kind")]
 
 
-class PairFile(Section):
+class PairFile(RowFile):
     """Preference pairs."""
 
-    path: str
-    """JSONL or JSON in one of the common shapes, plain or .gz."""
     max_tokens: int = Field(default=1024, ge=2)
     """Pairs with a longer side are refused and counted."""
     held_out: float = Field(default=0.1, ge=0, lt=1)
@@ -136,11 +134,8 @@ class PairFile(Section):
     """Use only the first pairs."""
 
 
-class PromptData(Section):
+class PromptData(RowFile):
     """The file a task reads its prompts from."""
-
-    path: str
-    """JSONL or JSON, plain or .gz."""
 
 
 class GivenTask(Section):

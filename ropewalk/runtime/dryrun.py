@@ -10,6 +10,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeAlias
 
+from ropewalk.data.config import RowFile
+from ropewalk.data.folders import data_files
 from ropewalk.data.read import ReadReport, demonstrations, documents, pairs
 from ropewalk.data.split import split
 from ropewalk.models.config import FolderModel, FreshModel
@@ -286,15 +288,15 @@ def _task_files(config: TaskSection, data: PromptData | None, found: Look) -> No
     """Whether the files a task names are there."""
     if isinstance(config, Gsm8kTask | PromptsTask) and data is None:
         found.problem(f"a task of kind {config.kind!r} reads its rows from a file: set data.path")
-    named = [config.path] if isinstance(config, FileTask) else []
-    named += [data.path] if data is not None else []
-    for path in named:
-        _check_file(path, found)
+    if isinstance(config, FileTask) and not _to_come(config.path) and not Path(config.path).exists():
+        found.problem(f"there is no file {config.path}: check the path")
+    if data is not None:
+        _check_file(data, found)
 
 
-def _check_file(path: str, found: Look) -> None:
-    if not _to_come(path) and not Path(path).exists():
-        found.problem(f"there is no file {path}: check the path")
+def _check_file(data: RowFile, found: Look) -> None:
+    if not _to_come(data.path):
+        found.attempt(lambda: data_files(data.path, data.split))
 
 
 def _reward(recipe: OnlineRecipe, task: Task | None, found: Look) -> None:
@@ -346,13 +348,12 @@ Texts: TypeAlias = Sequence[Pieces]
 
 
 def _rows(config: TextRows | PairFile, found: Look, read: Callable[[], Texts]) -> Texts | None:
-    path = None if isinstance(config, CityCorpus) else config.path
-    if path is not None and _to_come(path):
-        found.fact("data", f"from stage {Path(path).relative_to(TO_COME).parts[0]}")
+    if not isinstance(config, CityCorpus) and _to_come(config.path):
+        found.fact("data", f"from stage {Path(config.path).relative_to(TO_COME).parts[0]}")
         return None
     if not found.deep:
-        if path is not None:
-            _check_file(path, found)
+        if not isinstance(config, CityCorpus):
+            _check_file(config, found)
         return None
     return found.attempt(read)
 
@@ -367,9 +368,9 @@ def row_texts(recipe: SFTRecipe, found: Look) -> Texts:
             _held_out(recipe, 0, found)
             return [(row.text,) for row in rows]
         case Documents():
-            rows, report = documents(config.path)
+            rows, report = documents(config)
         case Demonstrations():
-            rows, report = demonstrations(config.path)
+            rows, report = demonstrations(config)
     _told(config.path, report, found)
     given: list[Document | Demonstration] = list(rows[: config.limit])
     train, held = split(given, config.held_out)
@@ -391,7 +392,7 @@ def _said(row: Document | Demonstration) -> Pieces:
 def pair_texts(recipe: RewardModelRecipe, found: Look) -> Texts:
     """Both sides of every training pair, one after the other."""
     config = recipe.data
-    rows, report = pairs(config.path)
+    rows, report = pairs(config)
     _told(config.path, report, found)
     train, held = split(rows[: config.limit], config.held_out)
     _held_out(recipe, len(held), found)

@@ -216,7 +216,7 @@ def _questions(recipe: PolicyRecipe, ask: Ask) -> list[Question]:
 
 
 def _set_question(recipe: PolicyRecipe, one: TaskSet, ask: Ask) -> Question:
-    task = load_task(one.task, one.data.path if one.data else None)
+    task = load_task(one.task, one.data)
     sampling = one.sampling.of(_sampling(recipe, task))
     count = one.prompts or ask.prompts or PROMPTS
     return Question(one.name, task, one.split, count, one.samples or ask.samples or SAMPLES, sampling)

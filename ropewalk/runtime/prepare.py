@@ -130,9 +130,9 @@ def read_text(config: TextRows, seed: int, progress: Progress) -> Sequence[Docum
         case CityCorpus():
             return city_documents(config, seed)
         case Documents():
-            found, report = documents(config.path)
+            found, report = documents(config)
         case Demonstrations():
-            shown, report = demonstrations(config.path)
+            shown, report = demonstrations(config)
             _say(str(report), report.refused, progress)
             return shown[: config.limit]
     _say(str(report), report.refused, progress)
@@ -151,7 +151,7 @@ class Pairs:
 
 def pair_rows(config: PairFile, language: Language, seed: int, progress: Progress) -> Pairs:
     """Pairs of a file, some of them held out by a hash of what they ask."""
-    found, report = pairs(config.path)
+    found, report = pairs(config)
     _say(str(report), report.refused, progress)
     limit = min(config.max_tokens, language.max_positions or 1 << 30)
 

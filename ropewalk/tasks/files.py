@@ -9,7 +9,8 @@ import importlib.util
 import sys
 from pathlib import Path
 
-from ropewalk.data.read import ReadReport, prompts_rows
+from ropewalk.data.config import RowFile
+from ropewalk.data.read import ReadReport, Rows, prompts_rows
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Json, Prompt
 from ropewalk.tasks.config import AnswerPlace
@@ -17,9 +18,9 @@ from ropewalk.tasks.scoring.numbers import NumberScorer, parse_gold
 from ropewalk.tasks.task import Task
 
 
-def gold_prompts(path: str | Path) -> tuple[list[Prompt], ReadReport]:
+def gold_prompts(rows: Rows) -> tuple[list[Prompt], ReadReport]:
     """The prompts of a file that have a gold number; rows without one are refused and reported."""
-    return prompts_rows(path, gold_fault=gold_fault)
+    return prompts_rows(rows, gold_fault=gold_fault)
 
 
 def gold_fault(gold: Json) -> str | None:
@@ -33,11 +34,11 @@ def gold_fault(gold: Json) -> str | None:
     return None
 
 
-def prompts_task(path: str | Path, answer: AnswerPlace) -> Task:
+def prompts_task(rows: Rows, answer: AnswerPlace) -> Task:
     """Prompts of one file, a tenth held out, scored by their gold number."""
-    prompts, report = gold_prompts(path)
+    prompts, report = gold_prompts(rows)
     return Task(
-        name=Path(path).name.split(".")[0],
+        name=Path(rows.path if isinstance(rows, RowFile) else rows).name.split(".")[0],
         prompts=prompts,
         scorers={"correct": NumberScorer(answer)},
         refused=report.refused,

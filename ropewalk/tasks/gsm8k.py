@@ -3,7 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from ropewalk.data.read import ReadReport
+from ropewalk.data.config import RowFile
+from ropewalk.data.read import ReadReport, Rows
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Message, Prompt
 from ropewalk.tasks.config import Gsm8kTask
@@ -14,18 +15,19 @@ from ropewalk.tasks.task import HELDOUT, TRAIN, PromptSource, Task
 _ENDINGS = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
 
 
-def gsm8k_task(config: Gsm8kTask, path: str | Path) -> Task:
+def gsm8k_task(config: Gsm8kTask, rows: Rows) -> Task:
     """The problems in a folder (its train and test files) or in one file.
 
     With a train file alone, its neighbour named test is held out; without one, a tenth of the rows are.
     """
-    train_file, test_file = _files(Path(path))
-    train, report = _problems(config, train_file)
+    source = rows if isinstance(rows, RowFile) else RowFile(path=str(rows))
+    train_file, test_file = _files(Path(source.path))
+    train, report = _problems(config, _of(source, train_file))
     refused = report.refused
     prompts: PromptSource = train
     if test_file is not None:
         known = {prompt.id for prompt in train}
-        test, test_report = _problems(config, test_file)
+        test, test_report = _problems(config, _of(source, test_file))
         refused += test_report.refused
         refused += tuple((str(test_file), "it is also a training problem") for p in test if p.id in known)
         prompts = {TRAIN: train, HELDOUT: [prompt for prompt in test if prompt.id not in known]}
@@ -47,8 +49,13 @@ def _named(folder: Path, split: str) -> Path | None:
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
-def _problems(config: Gsm8kTask, file: Path) -> tuple[list[Prompt], ReadReport]:
-    prompts, report = gold_prompts(file)
+def _of(source: RowFile, file: Path) -> RowFile:
+    """The source, of one file."""
+    return source.model_copy(update={"path": str(file)})
+
+
+def _problems(config: Gsm8kTask, rows: RowFile) -> tuple[list[Prompt], ReadReport]:
+    prompts, report = gold_prompts(rows)
     return [_asked(config, prompt) for prompt in prompts], report
 
 

@@ -1,9 +1,9 @@
 """From a recipe's task section to the task, by one literal map."""
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
+from ropewalk.data.read import Rows
 from ropewalk.records.errors import InputError
 from ropewalk.tasks.city.task import city_task
 from ropewalk.tasks.config import FileTask, Gsm8kTask, PromptsTask, TaskSection
@@ -14,30 +14,30 @@ from ropewalk.tasks.sums import sums_task
 from ropewalk.tasks.task import Task
 
 
-def load_task(config: TaskSection, data_path: str | Path | None = None) -> Task:
-    """The task of a section; `data_path` is where its rows are if the section does not say."""
-    return _LOADERS[config.kind](config, data_path)
+def load_task(config: TaskSection, data: Rows | None = None) -> Task:
+    """The task of a section; `data` is where its rows are if the section does not say."""
+    return _LOADERS[config.kind](config, data)
 
 
-def _gsm8k(config: Gsm8kTask, data_path: str | Path | None) -> Task:
-    return gsm8k_task(config, _path(config, data_path))
+def _gsm8k(config: Gsm8kTask, data: Rows | None) -> Task:
+    return gsm8k_task(config, _rows(config, data))
 
 
-def _prompts(config: PromptsTask, data_path: str | Path | None) -> Task:
-    return prompts_task(_path(config, data_path), config.answer)
+def _prompts(config: PromptsTask, data: Rows | None) -> Task:
+    return prompts_task(_rows(config, data), config.answer)
 
 
-def _file(config: FileTask, _: str | Path | None) -> Task:
+def _file(config: FileTask, _: Rows | None) -> Task:
     return task_from_file(config.path)
 
 
-def _path(config: Gsm8kTask | PromptsTask, path: str | Path | None) -> str | Path:
-    if path is None:
+def _rows(config: Gsm8kTask | PromptsTask, data: Rows | None) -> Rows:
+    if data is None:
         raise InputError(f"a task of kind {config.kind!r} reads its rows from a file: set data.path")
-    return path
+    return data
 
 
-_LOADERS: Mapping[str, Callable[[Any, str | Path | None], Task]] = {
+_LOADERS: Mapping[str, Callable[[Any, Rows | None], Task]] = {
     "city": lambda config, _: city_task(config),
     "gsm8k": _gsm8k,
     "sums": lambda config, _: sums_task(config),

@@ -304,9 +304,9 @@ PURE: list[Row] = [
     Row("PromptsTask.answer", "prompts", {"task.answer": "marked"}, "task"),
     Row("PromptData.path", "gsm8k", {"data.path": "@other.jsonl"}, "task"),
     Row("PromptData.split", "gsm8k", {"data.split": "test"}, "task", given={"data.path": "@parts"}),
-    Row("PromptData.max_characters", "gsm8k", {"data.max_characters": 15}, "task"),
+    Row("PromptData.max_characters", "gsm8k", {"data.max_characters": 14}, "task"),
     Row("PromptData.columns Columns.prompt", "prompts", {"data.columns.prompt": "b"}, "task", given=NAMED),
-    Row("Columns.answer", "prompts", {"data.columns.answer": "n"}, "task", given=NAMED),
+    Row("Columns.answer", "prompts", {"data.columns.answer": "b"}, "task", given=NAMED),
     Row("Columns.id", "prompts", {"data.columns.id": "i"}, "task", given=NAMED),
     Row("Columns.messages", "prompts", {"data.columns.messages": "talk"}, "task", given=NAMED),
     Row("Columns.system", "prompts", {"data.columns.system": "a"}, "task", given=NAMED),
@@ -316,7 +316,7 @@ PURE: list[Row] = [
         for section, base in (("Documents", "rows"), ("Demonstrations", "demos"), ("PairFile", "rm"))
         for name, value, given in (
             ("split", "test", {"data.path": "@parts"}),
-            ("max_characters", 6, {"data.path": "@columns.jsonl"}),
+            ("max_characters", 22, {"data.path": "@parts"}),
             ("columns", {"prompt": "b", "solution": "a", "text": "a", "chosen": "a", "rejected": "n"}, {}),
         )
     ),

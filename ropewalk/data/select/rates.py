@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ropewalk.data.intervals import Estimate, mean_interval, paired_difference, wilson
+from ropewalk.data.intervals import Estimate, bootstrap_mean, paired_difference, wilson
 from ropewalk.data.passk import mean_pass_at_k
 from ropewalk.records.errors import InputError
 from ropewalk.records.files import dumps, read_jsonl, write_atomic
@@ -112,7 +112,7 @@ def _sum(parts: Sequence[PassRate]) -> PassRate:
 
 def mean_rate(rates: Sequence[PassRate]) -> Estimate:
     """Mean pass rate over the prompts that were judged; prompts, not samples, are what varies."""
-    return mean_interval([rate.passed / rate.judged for rate in _judged(rates)])
+    return bootstrap_mean([rate.passed / rate.judged for rate in _judged(rates)])
 
 
 def mean_pass(rates: Sequence[PassRate], k: int) -> Estimate:
