@@ -18,7 +18,11 @@ ORACLES = {
     **{
         name: getattr(mpmath, name) for name in ("sin", "cos", "tan", "cot", "sec", "csc", "ln", "sinh", "cosh", "tanh")
     },
-    **{"arctan": mpmath.atan, "arcsin": mpmath.asin, "arccos": mpmath.acos, "log": mpmath.log10, "exp": mpmath.exp},
+    "arctan": mpmath.atan,
+    "arcsin": mpmath.asin,
+    "arccos": mpmath.acos,
+    "log": mpmath.log10,
+    "exp": mpmath.exp,
 }
 
 

@@ -140,7 +140,10 @@ def test_text_around_a_marked_answer_changes_nothing(answer: str, before: str, a
         assert grade(f"{before}\n{marker}{answer}\n{after}", answer) == "equal"
 
 
-@given(st.lists(st.sampled_from("there were more apples than pears in baskets yesterday".split()), max_size=30))
+PROSE = "there were more apples than pears in baskets yesterday"
+
+
+@given(st.lists(st.sampled_from(PROSE.split()), max_size=30))
 def test_prose_behind_a_value_changes_nothing(words: list[str]) -> None:
     for answer in ("18", "\\frac{3}{4}", "x + 1", "(1, 2)", "2\\sqrt{3}"):
         for marker in ("#### ", "The answer is "):
