@@ -155,7 +155,7 @@ class Box:
                 return Finding("done")
             case (("failed" | "raised") as status, str() as detail):
                 return Finding(status, printable(detail))
-            case ("unsendable", str() as detail):
+            case ("refused", str() as detail):
                 return Finding("refused", printable(detail))
         raise Gone("ended")
 

@@ -57,6 +57,9 @@ class Running:
         try:
             self._start()
             self._greet()
+        except (OSError, ValueError, KeyError) as error:
+            self.close()
+            raise SandboxFault(f"the sandbox did not start: {error}") from error
         except BaseException:
             self.close()
             raise

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,7 +40,6 @@ class Footprint:
     descriptors: frozenset[str]
     sockets: int
     mounts: int
-    folders: frozenset[str]
 
 
 def footprint() -> Footprint:
@@ -58,7 +56,6 @@ def footprint() -> Footprint:
         frozenset(links),
         sum(link.startswith("socket:") for link in links.values()),
         len(Path("/proc/self/mountinfo").read_text().splitlines()),
-        frozenset(name for name in os.listdir(tempfile.gettempdir()) if name.startswith("ropewalk-sandbox-")),
     )
 
 

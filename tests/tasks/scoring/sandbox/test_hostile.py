@@ -54,6 +54,5 @@ def test_nothing_is_left_behind(results: Results) -> None:
     assert after.descendants == before.descendants
     assert after.sockets == before.sockets
     assert after.mounts == before.mounts
-    assert after.folders == before.folders
     assert len(after.descriptors) <= len(before.descriptors)
     assert left == []

@@ -1,6 +1,8 @@
 """The plain-process fallback: what it still promises, and that what it does not promise is said and so. Fault G9."""
 
 import os
+import random
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,8 +30,17 @@ def pool() -> Iterator[SandboxPool]:
         yield made
 
 
+@pytest.fixture
+def own_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where this test's programs have their folders, and no other test's."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
+
+
 @pytest.mark.slow
-def test_hostile_programs_end_and_honest_ones_between_them_score() -> None:
+def test_hostile_programs_end_and_honest_ones_between_them_score(own_folder: Path) -> None:
     before = footprint()
     with SandboxPool(6, SHORT, isolation="process") as pool:
         futures = []
@@ -44,15 +55,16 @@ def test_hostile_programs_end_and_honest_ones_between_them_score() -> None:
     for script, call, code in found[1::2]:
         assert (script.stdout, call.value, code.status) == ("42\n", 42, "done"), (script, call, code)
     after = footprint()
-    assert (after.descendants, after.folders, after.sockets) == (before.descendants, before.folders, before.sockets)
+    assert (after.descendants, after.sockets) == (before.descendants, before.sockets)
+    assert list(own_folder.iterdir()) == []
     assert len(after.descriptors) == len(before.descriptors)
     assert [pid for user in users if user is not None for pid in _processes_of(user)] == []
 
 
-@pytest.mark.parametrize("name", list(FORGERIES), ids=lambda name: name.replace(" ", "-"))
-def test_no_forgery_passes_here_either(name: str, pool: SandboxPool) -> None:
-    for code in list(STRICT.values())[:2]:
-        assert pool.test(FORGERIES[name], [TestCode(code, {"f": "f"})])[0].status != "done"
+def test_no_forgery_passes_here_either(pool: SandboxPool, grid_seed: int) -> None:
+    for name in random.Random(grid_seed).sample(sorted(FORGERIES), 8):
+        codes = [TestCode(code, {"f": "f"}) for code in list(STRICT.values())[:2]]
+        assert all(finding.status != "done" for finding in pool.test(FORGERIES[name], codes)), name
 
 
 def test_a_daemon_by_double_fork_does_not_outlive_its_program(pool: SandboxPool, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def _has_set(value: object) -> bool:
     return isinstance(value, list | tuple) and any(map(_has_set, value))
 
 
-@given(st.sets(HASHABLE.filter(lambda v: v == v), max_size=5))
+@given(st.sets(st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.tuples(inner, inner)), max_size=5))
 def test_sets_keep_their_items(items: set[object]) -> None:
     assert decode(encode(items)) == items
     assert decode(encode(frozenset(items))) == frozenset(items)

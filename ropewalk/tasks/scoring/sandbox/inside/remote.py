@@ -7,7 +7,7 @@ be called, indexed, iterated and asked for attributes, but not compared: equalit
 
 import builtins
 
-from ropewalk.tasks.scoring.sandbox.inside.wire import Handle, decode, encode
+from ropewalk.tasks.scoring.sandbox.inside.wire import Handle, TooDeep, WireError, decode, encode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,14 +61,27 @@ def asked(ask: "Ask", *request: object) -> object:
     """The answer to a request: plain data, stand-ins for what is not, or the exception the program raised."""
     try:
         payload = encode(_sendable(request))
-    except ValueError as error:
+    except (TooDeep, RecursionError):
+        # Only the program's own answers nest so deep: it must not make its failure look like the test's.
+        raise ProgramError("an answer of the program, nested too deep to be sent back") from None
+    except WireError as error:
         raise Unsendable(str(error)) from None
     answer = decode(ask(payload))
     if isinstance(answer, tuple) and len(answer) == 2 and answer[0] == "value":
         return _received(answer[1], ask)
     if isinstance(answer, tuple) and len(answer) == 3 and answer[0] == "raised":
-        raise exception(str(answer[1]), str(answer[2]))
+        raise _marked(exception(str(answer[1]), str(answer[2])))
     raise ProgramError("the program gave no answer")
+
+
+def _marked(error: Exception) -> Exception:
+    error.__dict__["of_the_program"] = True
+    return error
+
+
+def of_the_program(error: BaseException) -> bool:
+    """Whether it was the program that raised this."""
+    return isinstance(error, ProgramError) or "of_the_program" in error.__dict__
 
 
 def exception(name: str, text: str) -> Exception:

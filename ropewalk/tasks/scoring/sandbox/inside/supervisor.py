@@ -19,7 +19,7 @@ import sys
 import time
 
 from ropewalk.tasks.scoring.sandbox.inside.program import Settings, close_others, confine, run_whole, serve
-from ropewalk.tasks.scoring.sandbox.inside.remote import Unsendable, asked
+from ropewalk.tasks.scoring.sandbox.inside.remote import Unsendable, asked, of_the_program
 from ropewalk.tasks.scoring.sandbox.inside.wire import WireError, decode, encode, receive, send
 
 _TICK_SECONDS = 0.05
@@ -320,16 +320,21 @@ def _judged(life: Life, setup: str, code: str, names: dict[str, str]) -> tuple[s
 
             random.seed(0)
         exec(compile(setup, "setup", "exec", dont_inherit=True), space)  # noqa: S102  the task's own code
+    except BaseException as error:  # noqa: BLE001  the program has had no part in it
+        return ("refused", f"the test's setup: {type(error).__name__}: {error}"[:200])
+    try:
         for alias, name in names.items():
             space[alias] = asked(life.ask, "get", name)
         exec(compile(code, "tests", "exec", dont_inherit=True), space)  # noqa: S102  the task's own code
     except Ended:
         return ()
     except Unsendable as error:
-        return ("unsendable", str(error)[:200])
+        return ("refused", str(error)[:200])
     except AssertionError as error:
         return ("failed", str(error)[:200])
     except BaseException as error:  # noqa: BLE001  tests may raise anything
+        if isinstance(error, ImportError | NameError | SyntaxError) and not of_the_program(error):
+            return ("refused", f"the test's code: {type(error).__name__}: {error}"[:200])
         return ("raised", f"{type(error).__name__}: {error}"[:200])
     return ("passed",)
 

@@ -22,6 +22,10 @@ class WireError(ValueError):
     """Bytes that no encoder wrote, or a value that cannot be sent."""
 
 
+class TooDeep(WireError):
+    """A value nested more than `MAX_DEPTH` deep, or within itself."""
+
+
 class Handle:
     """An object that stays on the other side: its number there, and the name of its type."""
 
@@ -53,7 +57,7 @@ def encode(value: object, keeper: Keeper | None = None) -> bytes:
 
 def _put(value: object, parts: list[bytes], depth: int, keeper: Keeper | None) -> None:
     if depth > MAX_DEPTH:
-        raise WireError(f"data nested more than {MAX_DEPTH} deep")
+        raise TooDeep(f"data nested more than {MAX_DEPTH} deep")
     if value is None or value is True or value is False:
         parts.append(b"N" if value is None else b"T" if value else b"F")
     elif isinstance(value, int):
