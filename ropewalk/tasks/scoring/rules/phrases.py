@@ -1,4 +1,8 @@
-"""What a completion must say and may not say: phrases, and regular expressions in linear time."""
+"""What a completion must say and may not say: phrases, and regular expressions in linear time.
+
+Expressions are matched by RE2 (the package google-re2): an automaton without backtracking, so that no pattern of a data
+set and no text of a model can hold a run up.
+"""
 
 from dataclasses import dataclass
 from functools import lru_cache

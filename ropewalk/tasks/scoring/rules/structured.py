@@ -1,7 +1,8 @@
 """Whether a completion is JSON, and of a given schema.
 
-What holds: no schema is fetched from anywhere, no code is made of one, its regular expressions run in linear time,
-and size and depth are looked at before anything is parsed.
+What holds: no schema is fetched from anywhere, its regular expressions run in linear time,
+and size and depth are looked at before anything is parsed. The package jsonschema knows the drafts and makes no code of
+a schema.
 """
 
 import json
