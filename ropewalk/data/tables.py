@@ -1,6 +1,7 @@
 """Tables as numbered rows of cells: CSV text, Parquet and Arrow files.
 
-Parquet and Arrow are read a batch at a time by pyarrow, the optional package that writes most of them. An empty cell of CSV text is no value.
+Parquet and Arrow are read a batch at a time by pyarrow, the optional package that writes most of them. An empty cell of
+CSV text is no value.
 """
 
 import csv
