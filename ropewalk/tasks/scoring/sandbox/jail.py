@@ -1,7 +1,7 @@
 """How a program is shut in: the command line that starts the supervisor, and what the supervisor is told.
 
 bubblewrap: own user, PID, network, IPC, UTS and cgroup namespaces; a root folder that is read-only and holds Python's
-library, the system's shared libraries, four devices and an empty /work of bounded size; no /proc, no shell, no
+library, the system's shared libraries, four devices and an empty /box of bounded size; no /proc, no shell, no
 capabilities, no new privileges, a filter of system calls.
 
 process: limits, an empty environment, a private folder and a session of its own, and no more. What it does not keep
@@ -32,7 +32,7 @@ ENVIRONMENT: Mapping[str, str] = {"PYTHONHASHSEED": "0"}
 """Taken away again before the program runs."""
 _FIRST_USER = 1000
 _DEVICES = ("null", "zero", "random", "urandom")
-_WORK, _PACKAGES = "/work", "/packages"
+_WORK, _PACKAGES = "/box", "/packages"
 _MEND = 'install it with `make system` (Debian package bubblewrap), or ask for isolation="process" by name'
 
 

@@ -24,6 +24,7 @@ class Hostile:
 def sections(name: str) -> dict[str, str]:
     """Heading to text of a file of programs beside this one."""
     text = (Path(__file__).parent / name).read_text("utf-8")
+    text = text.replace("@HOME@", str(Path.home())).replace("@REPOSITORY@", str(Path(__file__).resolve().parents[4]))
     found = {}
     for section in text.split("=== ")[1:]:
         heading, _, source = section.partition("\n")

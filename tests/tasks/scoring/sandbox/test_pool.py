@@ -39,8 +39,8 @@ def test_a_script_has_its_stdin_by_both_names_exit_and_no_environment(pool: Sand
         "print(__name__, sys.argv, os.getcwd(), os.listdir('.'))\nprint('é')\nexit(0)\n"
     )
     first, second = pool.test(source, [Script("a\nb"), Script("c\n")])
-    assert first.stdout == "a b a\nb {}\n__main__ ['program.py'] /work/1 []\né\n"
-    assert second.stdout == "c  c\n {}\n__main__ ['program.py'] /work/2 []\né\n"
+    assert first.stdout == "a b a\nb {}\n__main__ ['program.py'] /box/1 []\né\n"
+    assert second.stdout == "c  c\n {}\n__main__ ['program.py'] /box/2 []\né\n"
     assert (first.status, second.status) == ("done", "done")
 
 
