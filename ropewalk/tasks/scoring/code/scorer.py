@@ -7,10 +7,7 @@ that cannot be put to any program (refused), and a sandbox that does not work (c
 """
 
 import hashlib
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,6 +17,7 @@ from ropewalk.records.score import Abstain, Failed, Outcome, Score
 from ropewalk.tasks.scoring.code.evaluate import Evaluation, Forbidden, evaluate
 from ropewalk.tasks.scoring.code.extract import PYTHON, last_block
 from ropewalk.tasks.scoring.code.layers import LAYERS, Layer, Layering, layer_outcomes, layered
+from ropewalk.tasks.scoring.code.once import Once
 from ropewalk.tasks.scoring.code.suite import suite_of
 from ropewalk.tasks.scoring.run import outcome_of
 from ropewalk.tasks.scoring.sandbox.box import SandboxFault
@@ -67,30 +65,18 @@ class CodeEvaluator:
         self._extraction = extraction or Extraction()
         self._forbidden = forbidden
         self._hidden_after = hidden_after
-        self._known: OrderedDict[tuple[str, bytes], Future[Evaluation | Failed | None]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._known: Once[Evaluation | Failed | None] = Once(REMEMBERED)
 
     def __call__(self, prompt: Prompt, sample: Sample) -> Evaluation | Failed | None:
-        """The evaluation; None without a program; Failed where the sandbox did not work. Raises InputError for a
-        prompt whose tests cannot be used."""
-        key = (prompt.id, hashlib.blake2b(sample.text.encode("utf-8", "surrogatepass")).digest())
-        with self._lock:
-            future = self._known.get(key)
-            mine = future is None
-            if future is None:
-                future = self._known[key] = Future()
-                while len(self._known) > REMEMBERED:
-                    self._known.popitem(last=False)
-        if mine:
-            try:
-                future.set_result(self._evaluate(prompt, sample))
-            except BaseException as error:  # noqa: BLE001  whoever else waits for it must hear of it
-                future.set_exception(error)
-        found = future.result()
-        if mine and isinstance(found, Failed):
-            with self._lock:
-                self._known.pop(key, None)
-        return found
+        """The evaluation; None without a program; Failed where the sandbox did not work, which is not remembered.
+
+        Raises InputError for a prompt whose tests cannot be used.
+        """
+        return self._known.get(
+            _key(prompt, sample),
+            lambda: self._evaluate(prompt, sample),
+            keep=lambda found: not isinstance(found, Failed),
+        )
 
     def _evaluate(self, prompt: Prompt, sample: Sample) -> Evaluation | Failed | None:
         suite = suite_of(prompt)
@@ -158,8 +144,7 @@ class _Layered:
         self._evaluator = evaluator
         self._layering = layering
         self._judge = judge
-        self._judged: OrderedDict[tuple[str, str], Outcome] = OrderedDict()
-        self._lock = threading.Lock()
+        self._judged: Once[Outcome] = Once(REMEMBERED)
 
     def total(self, prompt: Prompt, sample: Sample) -> Outcome:
         return self._both(prompt, sample)[1]
@@ -180,13 +165,11 @@ class _Layered:
 
     def _ask(self, judge: Scorer, prompt: Prompt, sample: Sample) -> Outcome:
         """The judge's word, asked once per completion."""
-        key = (prompt.id, sample.text)
-        with self._lock:
-            if key not in self._judged:
-                self._judged[key] = outcome_of(judge(prompt, sample), "judge", sample)
-                while len(self._judged) > REMEMBERED:
-                    self._judged.popitem(last=False)
-            return self._judged[key]
+        return self._judged.get(_key(prompt, sample), lambda: outcome_of(judge(prompt, sample), "judge", sample))
+
+
+def _key(prompt: Prompt, sample: Sample) -> tuple[str, bytes]:
+    return prompt.id, hashlib.blake2b(sample.text.encode("utf-8", "surrogatepass")).digest()
 
 
 def _ends(evaluator: CodeEvaluator, ends: Sequence[str] = ENDS) -> dict[str, Scorer]:

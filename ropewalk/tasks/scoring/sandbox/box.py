@@ -112,8 +112,11 @@ class Box:
     def _script(self, source: str, request: Request) -> list[Finding]:
         assert isinstance(request, Script)
         started = time.monotonic()
+        text = request.stdin.encode("utf-8", "surrogatepass")
+        if len(text) > min(self._jail.limits.file_bytes, self._jail.limits.folder_bytes // 2):
+            return [Finding("refused", f"{len(text)} bytes of stdin do not fit into the program's folder")]
         try:
-            running, tag = self._begin("script", source, request.stdin.encode("utf-8", "surrogatepass"))
+            running, tag = self._begin("script", source, text)
             found = self._finding(self._verdict(running, tag), time.monotonic() - started, script=True)
             out, error = running.written()
         except Gone as gone:

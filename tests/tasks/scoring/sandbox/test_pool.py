@@ -122,6 +122,20 @@ def test_the_backlog_is_bounded_and_the_event_loop_keeps_running() -> None:
         assert len(held) == room + 1 and all(future.result(30) for future in held)
 
 
+def test_large_sources_inputs_and_answers_come_through(pool: SandboxPool) -> None:
+    padding = "# " + "x" * 3_000_000 + "\n"
+    numbers = list(range(200_000))
+    script, large = pool.test(f"{padding}print(len(input()))", [Script("y" * 10_000_000), Script("y" * 17_000_000)])
+    assert (script.status, script.stdout) == ("done", "10000000\n")
+    assert large.status == "refused"
+    source = f"{padding}def f(x): return x\ndef g(x): return len(x)\n"
+    many, much, fitting = pool.test(source, [Call("g", [numbers]), Call("f", [numbers]), Call("f", [numbers[:50_000]])])
+    assert many.value == 200_000
+    assert much.status == "output" and fitting.value == numbers[:50_000]
+    code = TestCode(f"assert f({numbers[:50_000]}) == {numbers[:50_000]}", {"f": "f"})
+    assert pool.test(source, [code])[0].status == "done"
+
+
 def test_work_that_raises_leaves_nothing(pool: SandboxPool) -> None:
     before = footprint()
 
@@ -283,14 +297,18 @@ def readable_copy() -> Iterator[Path]:
 
 def run_as_somebody_else(isolation: str) -> dict[str, object]:
     """ORDINARY run by a user without any rights, with the machine's own Python, if root runs the tests."""
-    command = [sys.executable, "-B", "-c", ORDINARY, isolation]
-    if ROOT:
-        drop = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
-        command = [*drop, "/usr/bin/python3", *command[1:]]
+    python = "/usr/bin/python3" if ROOT else sys.executable
+    somebody = {"user": 65534, "group": 65534, "extra_groups": []} if ROOT else {}
     with readable_copy() as folder:
-        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(folder)}
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=120, env=environment, cwd="/", check=False
+            [python, "-B", "-c", ORDINARY, isolation],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(folder)},
+            cwd="/",
+            check=False,
+            **somebody,  # type: ignore[arg-type]
         )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)  # type: ignore[no-any-return]
