@@ -21,7 +21,8 @@ def blocks(text: str) -> list[Block]:
     """All fenced blocks in order, as CommonMark reads them; one that never closes reaches to the end."""
     found: list[Block] = []
     fence, indent, tag, lines = "", 0, "", [""][:0]
-    for line in text.splitlines():
+    # Not splitlines(): a form feed or a line separator within a program is a letter of it.
+    for line in text.replace("\r\n", "\n").split("\n"):
         bare = line.lstrip(" ")
         marks = _fence(bare)
         if fence and marks.startswith(fence) and not bare[len(marks) :].strip():

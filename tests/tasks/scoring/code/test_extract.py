@@ -33,21 +33,22 @@ def test_the_last_fitting_block_is_the_program(text: str, code: str | None) -> N
 
 
 def test_a_stop_string_may_have_taken_the_closing_fence() -> None:
-    assert last_block("```python\nx = 1\n", open_ended=True) == "x = 1"
+    assert last_block("```python\nx = 1\n", open_ended=True) == "x = 1\n"
 
 
 def test_other_languages_have_other_tags() -> None:
     assert last_block("```python\nx\n```\n```sql\nselect 1\n```", ("sql",)) == "select 1"
 
 
-@given(
-    st.text(alphabet="`~ \npyx=1", max_size=80),
-    st.text(alphabet=st.characters(exclude_characters="`~\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"), min_size=1),
-)
-def test_text_before_a_block_does_not_change_it_and_text_after_it_neither(before: str, code: str) -> None:
-    """What is before may leave a block open; then a second fence closes it, so an empty line and one more block win."""
-    lines = "\n".join(code.splitlines())
-    text = f"~~~~~~~~~~python\n{code}\n~~~~~~~~~~"
-    assert last_block(text) == (lines if lines.strip() else None)
+@given(st.text(alphabet=st.characters(exclude_characters="`~\r"), min_size=1))
+def test_every_letter_of_a_block_is_kept_and_words_after_it_change_nothing(code: str) -> None:
+    text = f"~~~python\n{code}\n~~~"
+    assert last_block(text) == (code if code.strip() else None)
     assert last_block(f"{text}\nplain words") == last_block(text)
-    assert all(block.code.count("\n") <= before.count("\n") for block in blocks(before))
+
+
+@given(st.text(alphabet="`~ \npyx=1", max_size=80))
+def test_blocks_are_parts_of_the_text(text: str) -> None:
+    found = blocks(text)
+    assert sum(block.code.count("\n") + 1 for block in found) <= text.count("\n") + 1
+    assert all(block.closed for block in found[:-1])
