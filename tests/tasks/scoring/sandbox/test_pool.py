@@ -222,11 +222,18 @@ def supervised() -> set[int]:
 
 
 @pytest.mark.parametrize("isolation", ["bubblewrap", "process"])
-def test_programs_die_with_the_process_that_asked_even_when_it_is_killed(isolation: str) -> None:
+def test_programs_die_with_the_process_that_asked_even_when_it_is_killed(
+    isolation: str, request: pytest.FixtureRequest
+) -> None:
     need_bubblewrap()
     command = [sys.executable, "-c", OWNER, isolation]
     others = supervised()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY) as owner:
+    # A killed owner cannot remove the folders of the fallback: they go with this one.
+    folder = tempfile.mkdtemp()
+    request.addfinalizer(lambda: shutil.rmtree(folder))
+    Path(folder).chmod(0o755)
+    environment = {**os.environ, "TMPDIR": folder}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY, env=environment) as owner:
         assert owner.stdout is not None and owner.stdout.readline() == "running\n"
         mine = {pid for pid in supervised() - others if is_below(pid, owner.pid)}
         assert len(mine) >= 5 if isolation == "bubblewrap" else len(mine) >= 4
