@@ -338,6 +338,9 @@ def _function_or_variable(node: tree.Node) -> str:
         return node.text
     if isinstance(node, tree.Product):
         (_, first), *rest = node.factors
+        if isinstance(first, tree.Power):
+            # An inverse function.
+            first = first.base
         if isinstance(first, tree.Name) and first.text[0] in _FUNCTION_NAMES and len(rest) == 1:
             sign, last = rest[0]
             return first.text if sign == "*" and isinstance(last, tree.Name) else ""

@@ -56,6 +56,8 @@ def _value(run: str) -> int | None:
         elif sign in _TENS:
             section += (digit or 1) * _TENS[sign]
             digit = 0
+        elif not total + section + digit:
+            return None
         else:
             total = (
                 (total + section + digit) * _LARGE[sign] if sign == "亿" else total + (section + digit) * _LARGE[sign]

@@ -30,6 +30,8 @@ from ropewalk.tasks.scoring.maths.values import (
 
 Verdict: TypeAlias = Literal["equal", "different", "unparsed"]
 
+_DEGREES = Unit(Fraction(1), (("degree", 1),))
+_RADIANS = product(named("π"), Fraction(1, 180), Fuel())
 _UNORDERED = ("list", "set", "all")
 
 
@@ -86,7 +88,18 @@ class _Comparer:
             pairs = [(self._hundredth(first), self._hundredth(second))] if self.policy.percent != "number" else []
             if self.policy.percent != "hundredth":
                 pairs.append((first, second))
+        pairs += [pair for one, other in pairs if (pair := self._in_radians(one, other))]
         return any(self._close(one, other) for one, other in pairs)
+
+    def _in_radians(self, first: Scalar, second: Scalar) -> tuple[Scalar, Scalar] | None:
+        """30° is π/6 where the other side has no unit."""
+        if [scalar.unit for scalar in (first, second) if scalar.unit] != [_DEGREES] or self.policy.units == "require":
+            return None
+        turned = [
+            scalar._replace(value=product(scalar.value, _RADIANS, self.fuel), step=None) if scalar.unit else scalar
+            for scalar in (first, second)
+        ]
+        return turned[0], turned[1]
 
     def _in_one_unit(self, first: Scalar, second: Scalar) -> tuple[Scalar, Scalar] | None:
         """Both in base units; None if they measure different things."""

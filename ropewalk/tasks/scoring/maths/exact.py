@@ -10,7 +10,8 @@ from typing import TypeAlias
 
 from ropewalk.tasks.scoring.maths.polynomial import IMAGINARY, ONE, Atom, Number, Polynomial, atoms
 
-_CONSTANTS = frozenset(("π", "e", IMAGINARY, "∞"))
+INFINITE = "∞"
+_CONSTANTS = frozenset(("π", "e", IMAGINARY, INFINITE))
 
 
 class Quotient:

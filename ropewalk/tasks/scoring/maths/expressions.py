@@ -11,8 +11,9 @@ from fractions import Fraction
 
 from ropewalk.tasks.scoring.maths.cursor import Cursor
 from ropewalk.tasks.scoring.maths.limits import MAX_EXPONENT, MAX_ITEMS, TooLarge, Unreadable, whole_number
-from ropewalk.tasks.scoring.maths.tokens import FUNCTIONS, Token
+from ropewalk.tasks.scoring.maths.tokens import Token
 from ropewalk.tasks.scoring.maths.tree import (
+    FUNCTIONS,
     Based,
     Bracketed,
     Call,
@@ -34,7 +35,16 @@ from ropewalk.tasks.scoring.maths.units import CURRENCIES, LETTERS, WORDS
 
 ADDITION = frozenset("+-±∓")
 _OPENS_FACTOR = frozenset(("(", "{", "sqrt", "frac", "binom", "⌊", "⌈"))
-_SCALES = {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
+_SCALES = {
+    "hundred": 100,
+    "thousand": 1000,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+    "dozen": 12,
+    "lakh": 10**5,
+    "crore": 10**7,
+}
 _CONSTANTS: dict[str, Node] = {"pi": Name("π"), "π": Name("π"), "inf": Infinity(), "infinity": Infinity(), "ℝ": Reals()}
 _VARIABLES = re.compile("[abchkmnpqrstuvwxyzABCDPQRSTXYZ]{2,3}")
 """Letters beside each other that are multiplied; other words are words."""
@@ -68,14 +78,15 @@ class Expressions(Cursor):
                 self.advance()
                 factors.append((sign, self.signed_power()))
             elif self._mixed(factors):
-                factors = [("*", Sum((("+", factors[0][1]), ("+", self._proper_fraction()))))]
+                mixed = Sum((("+", factors[0][1]), ("+", self._proper_fraction())))
+                factors = [("*", self._marked(mixed))]
             elif self._crossed(factors[-1][1]):
                 self.advance()
                 factors.append(("*", self.power()))
             elif self._goes_on(factors[-1][1]):
                 factors.append(("*", self.power()))
             else:
-                return first if len(factors) == 1 and factors[0][1] is first else Product(tuple(factors))
+                return factors[0][1] if len(factors) == 1 else _product(factors)
 
     def signed_power(self) -> Node:
         """A factor after a sign of its own: 3 · -4."""
@@ -84,7 +95,10 @@ class Expressions(Cursor):
         return self.power()
 
     def power(self) -> Node:
-        node = self.atom()
+        return self._marked(self.atom())
+
+    def _marked(self, node: Node) -> Node:
+        """The value with the powers and signs behind it."""
         for _ in range(_MAX_MARKS):
             sign = self.sign()
             if sign == "^":
@@ -135,7 +149,7 @@ class Expressions(Cursor):
         if kind == "sign":
             return text in _OPENS_FACTOR or (text == "|" and not self.bar_closes)
         if kind != "word":
-            return False
+            return kind == "name"
         if len(text) == 1 and text < _IDEOGRAPHS:
             return not (text in WORDS or (text in LETTERS and spaced and isinstance(last, Num) and self._unit_ends()))
         if text in _SCALES:
@@ -198,6 +212,8 @@ class Expressions(Cursor):
             return self._named(self.advance().text)
         if kind == "text" and len(text) == 1:
             return Name(self.advance().text)
+        if kind == "name":
+            return Name(self.advance().text + self._subscript())
         if kind == "begin":
             return self._matrix()
         if kind != "sign":
@@ -222,6 +238,8 @@ class Expressions(Cursor):
         if sign == "∅":
             return Bracketed("\\{", "\\}", ())
         if sign in CURRENCIES:
+            if self.sign() in ADDITION and self.at > 1 and self.tokens[self.at - 2].text in ADDITION:
+                raise Unreadable("two signs")
             before = self.enter()
             node = Measured(self.signed_power(), (sign,))
             self.leave(before)
@@ -385,6 +403,14 @@ class Expressions(Cursor):
         if self.advance().text != name or len({len(row) for row in rows}) != 1 or len(rows) * len(rows[0]) > MAX_ITEMS:
             raise Unreadable("no matrix")
         return Matrix(tuple(rows))
+
+
+def _product(factors: list[tuple[str, Node]]) -> Node:
+    """Percent behind a product or a fraction is that of all of it: 1/2 % is 0.5 %."""
+    *others, (sign, last) = factors
+    if isinstance(last, Percent):
+        return Percent(Product((*others, (sign, last.value))))
+    return Product(tuple(factors))
 
 
 def number(text: str) -> Num:

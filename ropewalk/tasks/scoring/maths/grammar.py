@@ -14,9 +14,10 @@ from ropewalk.tasks.scoring.maths.expressions import Expressions
 from ropewalk.tasks.scoring.maths.limits import MAX_ITEMS, TooLarge, Unreadable
 from ropewalk.tasks.scoring.maths.tokens import Token
 from ropewalk.tasks.scoring.maths.tree import Measured, Node, Ratio, Relation, Series, Sets, Signed
-from ropewalk.tasks.scoring.maths.units import pieces
+from ropewalk.tasks.scoring.maths.units import WORDS, pieces
 
 _RELATIONS = frozenset(("=", "≈", "!=", "<", ">", "<=", ">=", "∈"))
+_IDEOGRAPHS = "\u2e80"
 _LINKS = ("and", "or")
 
 
@@ -90,6 +91,9 @@ class _Answers(Expressions):
     def _unit(self) -> tuple[str, ...]:
         """The words and signs behind a value, up to the end of its item."""
         parts: list[str] = []
+        kind, text, spaced = self.token
+        if kind == "word" and not spaced and text not in WORDS and text < _IDEOGRAPHS and len(text) > 1:
+            raise Unreadable("a word that is glued to a value")
         while True:
             kind, text, _ = self.token
             if kind == "text":

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from ropewalk.tasks.scoring.maths.limits import Unreadable
 from ropewalk.tasks.scoring.maths.policy import Digits
 from ropewalk.tasks.scoring.maths.read import read
-from ropewalk.tasks.scoring.maths.tokens import FUNCTIONS
+from ropewalk.tasks.scoring.maths.tree import FUNCTIONS
 from ropewalk.tasks.scoring.maths.units import WORDS
 from ropewalk.tasks.scoring.maths.values import Answer, Text
+from ropewalk.tasks.scoring.maths.words import changes_value
 
 _SENTENCE_END = re.compile(
     r"[.!?](?=\s|$|[*_\"'”])|[。！？]|\s\((?=i\.e|e\.g)|\s(?:because|since|which|where|so|as|for|when|but)\s"
@@ -18,10 +19,6 @@ _WORD = re.compile(r"(?<!\S)[(\"'*_“]*([A-Za-z]{2,})(?=[\s,.;:!?)'’*_-]|$)")
 _PROSE = re.compile(r"(?:[^\W\d_]+[\s,:'’*_\"()-]+)+")
 _LINKS = "and or pi sqrt percent million billion thousand hundred dozen per inf"
 _MATHS_WORDS = FUNCTIONS | WORDS | frozenset(_LINKS.split())
-_CHANGING = (
-    "not no less more than under over least most between either neither minus plus half twice double times never"
-)
-_CHANGES = frozenset(_CHANGING.split())
 _OPENS = re.compile(r"\\\(|\\\[|\$\$?(?=[^\s$])")
 _CLOSES = {"\\(": "\\)", "\\[": "\\]"}
 _BEGINS = re.compile(r"[0-9$€£¥√π∞(\[{|\\]|[-+±.](?=[0-9$(\\.])")
@@ -81,7 +78,7 @@ def _before_prose(text: str, known: frozenset[str] = _MATHS_WORDS) -> str:
 
 def _is_prose(text: str) -> bool:
     """Whether words, and none that changes a value, lead up to what follows: "the total is", but not "less than"."""
-    return _PROSE.fullmatch(text) is not None and _CHANGES.isdisjoint(text.lower().split())
+    return _PROSE.fullmatch(text) is not None and not changes_value(text)
 
 
 def _trimmed(text: str) -> str:

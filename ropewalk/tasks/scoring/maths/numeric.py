@@ -83,6 +83,8 @@ class _Evaluator:
             return Complex(self.context.exp(ONE))
         if atom == "i":
             return Complex(ZERO, ONE)
+        if atom not in self.point:
+            raise Undefined
         return Complex(self.rational(self.point[atom]))
 
     def applied(self, atom: Applied) -> Complex:

@@ -52,6 +52,8 @@ _SIGNS = {
     "\ufeff": "",
 }
 _TABLE = str.maketrans(_SIGNS)
+_MINUS_WORD = re.compile(r"(?<![A-Za-z\\])(?:negative|minus) +(?=[0-9$\\(.])", re.IGNORECASE)
+_HALF_OF_DAY = re.compile(r"\b([ap])\. ?m\b\.?", re.IGNORECASE)
 _MATHS = re.compile(r"\$\$?(?=[^\s$])([^$]+)(?<=\S)\$\$?(?![0-9])")
 _BRACKETED = re.compile(r"[(\[][^()\[\]{}]*[)\]]|\\\{[^()\[\]{}\\]*\\\}")
 _GLUED_COMMA = re.compile(r"(?<=[0-9]),(?=[0-9])")
@@ -63,7 +65,10 @@ _SPACING = re.compile(
 
 def plain(text: str) -> str:
     """The text in plain spelling. Raises TooLarge if it is longer than an answer can be."""
-    text = text.strip()
+    if text.startswith(("\\boxed{", "\\fbox{")) and text.endswith("}"):
+        text = text[text.index("{") + 1 : -1]
+    text = _HALF_OF_DAY.sub(r"\1m", text)
+    text = _MINUS_WORD.sub("-", text.strip())
     if len(text) > MAX_LENGTH:
         raise TooLarge("too long")
     if not text.isascii():

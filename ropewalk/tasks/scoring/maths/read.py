@@ -18,25 +18,31 @@ from ropewalk.tasks.scoring.maths.words import after_words, choice, wording
 _SIMPLE = re.compile(
     r"(-)?(\\?\$)?(-)?([0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,60})(?:\.([0-9]{1,60}))?(?:/([0-9]{1,60}))?(\\?%)?\.?", re.ASCII
 )
+_FRACTION = re.compile(r"(-)?\\[dt]?frac\{(-)?([0-9]{1,60})\}\{([0-9]{1,60})\}", re.ASCII)
 _DOLLARS = Unit(Fraction(1), (("dollar", 1),))
 
 
 def read(text: str, digits: Digits = "english") -> Answer:
     """The answer of a text that is an answer and nothing else. Raises Unreadable."""
     text = text.strip()
-    if digits == "english" and (simple := _SIMPLE.fullmatch(text)):
-        return _simple(simple)
-    return _read(text, digits)
+    if digits == "english":
+        if simple := _SIMPLE.fullmatch(text):
+            return _simple(simple)
+        if (fraction := _FRACTION.fullmatch(text)) and int(fraction[4]):
+            value = Fraction(int(fraction[3]), int(fraction[4]))
+            return Scalar(-value if (fraction[1] is None) != (fraction[2] is None) else value)
+    return read_slowly(text, digits)
 
 
-def _read(text: str, digits: Digits, *, again: bool = True) -> Answer:
+def read_slowly(text: str, digits: Digits, *, again: bool = True) -> Answer:
+    """The same by the grammar, also for the plain numbers that `read` knows at sight."""
     if len(text) > MAX_LENGTH:
         raise TooLarge("too long")
     if found := choice(text):
         option, rest = found
         return option._replace(rest=_or_none(rest, digits))
     try:
-        return build(parse(tokens(plain(text), digits)), Fuel())
+        tree = parse(tokens(plain(text), digits))
     except TooLarge:
         raise
     except Unreadable:
@@ -48,12 +54,13 @@ def _read(text: str, digits: Digits, *, again: bool = True) -> Answer:
                 return found_behind
         if worded is None:
             raise
-    return REALS if worded == Text("all real numbers") else worded
+        return REALS if worded == Text("all real numbers") else worded
+    return build(tree, Fuel())
 
 
 def _or_none(text: str, digits: Digits) -> Answer | None:
     try:
-        return _read(text, digits, again=False) if text else None
+        return read_slowly(text, digits, again=False) if text else None
     except Unreadable:
         return None
 
@@ -70,7 +77,7 @@ def _simple(match: re.Match[str]) -> Scalar:
         value = Fraction(int(whole + part), 10 ** len(part))
         step, significant = Fraction(1, 10 ** len(part)), len((whole + part).lstrip("0"))
     if under:
-        value, step = Fraction(value) / int(under), None
+        value, step, significant = Fraction(value) / int(under), None, 0
     return Scalar(
         -value if minus or inner_minus else value, _DOLLARS if dollar else None, bool(percent), step, significant
     )

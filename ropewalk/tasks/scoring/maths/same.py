@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from decimal import Context, Decimal
 from fractions import Fraction
 
-from ropewalk.tasks.scoring.maths.exact import Applied, Quotient, Value, digest, functions, height, names
+from ropewalk.tasks.scoring.maths.exact import INFINITE, Applied, Quotient, Value, digest, functions, height, names
 from ropewalk.tasks.scoring.maths.limits import MAX_EXPONENT, Fuel, TooLarge, Unreadable
 from ropewalk.tasks.scoring.maths.numeric import Complex, evaluate, tiny
 from ropewalk.tasks.scoring.maths.polynomial import Polynomial, add, atoms, multiply, scale
@@ -28,7 +28,8 @@ def same(first: Value, second: Value, fuel: Fuel) -> bool:
     difference = _difference(first, second, fuel)
     if not difference:
         return True
-    if not any(isinstance(atom, Applied) for atom in atoms(difference)):
+    found = atoms(difference)
+    if INFINITE in found or not any(isinstance(atom, Applied) for atom in found):
         return False
     return _same_at_points(first, second, fuel)
 
@@ -125,7 +126,7 @@ def proportional(first: Value, second: Value, fuel: Fuel) -> Fraction | None:
     """The rational factor c with first = c · second, None if there is none; both are polynomials that are not 0."""
     one, other = _parts(first)[0], _parts(second)[0]
     if not one or not other:
-        return None
+        return None if one or other else Fraction(1)
     common = next((monomial for monomial in one if monomial in other), None)
     if common is None:
         return None

@@ -1,7 +1,8 @@
 r"""From plain text to tokens, in one linear pass. A sign or a command that is not listed is refused.
 
 A token is (kind, text, spaced). Kinds: `num` (text in canonical digits: `1234.5`, `1e5`, `.(3)` for a repeating part),
-`word`, `text` (the inside of `\text{}`), `begin` / `end` (of an environment), and `sign`, whose text is the sign.
+`word`, `name` (a letter with a mark, such as `\vec{v}`), `text` (the inside of `\text{}`), `begin` / `end` (of an
+environment), and `sign`, whose text is the sign.
 """
 
 import re
@@ -9,6 +10,8 @@ from typing import NamedTuple
 
 from ropewalk.tasks.scoring.maths.limits import Unreadable
 from ropewalk.tasks.scoring.maths.policy import Digits
+from ropewalk.tasks.scoring.maths.tree import FUNCTIONS
+from ropewalk.tasks.scoring.maths.units import is_unit
 
 
 class Token(NamedTuple):
@@ -52,11 +55,7 @@ _GREEK = (
     "Lambda Λ Xi Ξ Pi Π Sigma Σ Phi Φ Psi Ψ Omega Ω ell ℓ"
 )
 GREEK = dict(zip(_GREEK.split()[::2], _GREEK.split()[1::2], strict=True))
-_FUNCTION_NAMES = (
-    "sin cos tan cot sec csc arcsin arccos arctan asin acos atan sinh cosh tanh ln log lg exp abs floor ceil"
-)
-FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
-SIGNS = frozenset("+-*/^_()[]{}|,;:=<>!%&'$") | {"<=", ">=", "!=", "**", "==", "..."}
+SIGNS = frozenset("+-*/^_()[]{}|,;:=<>!%&'$.") | {"<=", ">=", "!=", "**", "==", "..."}
 _SAME = {"**": "^", "==": "="}
 
 _EXPONENT = r"(?:[eE][-+]?[0-9]+(?![0-9A-Za-z]))?"
@@ -73,6 +72,7 @@ _REST = (
     r"|([A-Za-z\u00c0-\u024f]+|[\u4e00-\u9fff]+|[^\W\d_])"
     r"|\\(?:text|mathrm|textbf|mathbf|textit|mathit|operatorname|mbox|textrm|mathsf|mathbb|boldsymbol|bm|hbox)\s*"
     r"\{([^{}]*)\}"
+    r"|\\((?:vec|hat|bar|tilde|overline|overrightarrow|widehat)\s*\{[A-Za-z]{1,3}\})"
     r"|\\(begin|end)\s*\{([A-Za-z]+)\*?\}(?:\{[lcr|]*\})?"
     r"|\\([A-Za-z]+|.)"
     r"|(<=|>=|!=|\*\*|==|\.\.\.|.)"
@@ -81,9 +81,10 @@ _LEXERS = {
     "english": re.compile(rf"(\s+)|({_ENGLISH}){_REST}", re.DOTALL),
     "european": re.compile(rf"(\s+)|({_EUROPEAN}){_REST}", re.DOTALL),
 }
-_SPACE, _NUMBER, _GROUPING, _WORD, _TEXT, _ENVIRONMENT, _NAME, _COMMAND, _SIGN = range(1, 10)
+_SPACE, _NUMBER, _GROUPING, _WORD, _TEXT, _MARKED, _ENVIRONMENT, _NAME, _COMMAND, _SIGN = range(1, 11)
 _GROUPS = re.compile("[,']")
 _EUROPEAN_GROUPS = re.compile("[ .']")
+_LETTERS = re.compile(r"[A-Z](?:\s*(?:,|and|or)\s*[A-Z])+")
 _WORDS = re.compile(r"[^\W\d_][^\d_(){}\[\]=<>+*|\\]*")
 
 
@@ -100,7 +101,7 @@ def tokens(text: str, digits: Digits = "english") -> list[Token]:
             number = match[_NUMBER]
             found.append(Token("num", number if number.isdigit() else _canonical(number, digits), spaced))
         elif kind == _WORD:
-            found.append(Token("word", match[_WORD], spaced))
+            found.append(Token("word", GREEK.get(match[_WORD], match[_WORD]), spaced))
         elif kind == _TEXT:
             found += _inside_text(match[_TEXT], spaced, digits)
         else:
@@ -115,6 +116,8 @@ def _other(match: re.Match[str], kind: int, spaced: bool) -> Token:
         if sign not in SIGNS:
             raise Unreadable(f"the sign {sign!r}")
         return Token("sign", _SAME.get(sign, sign), spaced)
+    if kind == _MARKED:
+        return Token("name", match[_MARKED].replace(" ", ""), spaced)
     if kind == _NAME:
         return Token(match[_ENVIRONMENT], match[_NAME], spaced)
     return _command(match[_COMMAND], spaced)
@@ -133,10 +136,10 @@ def _command(name: str, spaced: bool) -> Token:
 
 def _inside_text(inside: str, spaced: bool, digits: Digits) -> list[Token]:
     """Words stay together as one token; anything else is read as if `\\text` were not there."""
-    words = inside.strip()
+    words = inside.replace("~", " ").strip()
     if words.lower() in ("and", "or"):
         return [Token("word", words.lower(), spaced)]
-    if _WORDS.fullmatch(words):
+    if (_WORDS.fullmatch(words) and not _LETTERS.fullmatch(words)) or is_unit(words):
         return [Token("text", words, spaced or inside[0].isspace())]
     return tokens(inside, digits)
 

@@ -3,6 +3,11 @@
 from fractions import Fraction
 from typing import Literal, NamedTuple, TypeAlias
 
+_FUNCTION_NAMES = (
+    "sin cos tan cot sec csc arcsin arccos arctan asin acos atan sinh cosh tanh ln log lg exp abs floor ceil"
+)
+FUNCTIONS = frozenset(_FUNCTION_NAMES.split())
+
 
 class Num(NamedTuple):
     """A written number."""

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from ropewalk.tasks.scoring.maths.limits import Unreadable
+from ropewalk.tasks.scoring.maths.tree import FUNCTIONS
 
 
 class Unit(NamedTuple):
@@ -96,9 +97,11 @@ WORDS = frozenset(word for word in _UNITS if len(word) > 1) | {
 _PIECE = re.compile(r"[^\W\d_]+|°[CF]?|[0-9]+|[-/^$£€¥¢]|\S")
 _CHANGES_VALUE = (
     "or and to not than less more under over divided times plus minus point half thirds quarters quarter third if "
-    "equals is are approximately between either neither at most least"
+    "equals is are approximately between either neither at most least halves fourth fourths fifth fifths sixth sixths "
+    "seventh sevenths eighth eighths ninth ninths tenth tenths twelfth twelfths hundredth hundredths thousandth "
+    "thousandths millionth millionths squared cubed factorial root roots mod modulo infinity infinite inf negative"
 )
-_NOT_A_LABEL = frozenset(_CHANGES_VALUE.split())
+_NOT_A_LABEL = FUNCTIONS | frozenset(_CHANGES_VALUE.split())
 _MAX_PIECES = 16
 
 
@@ -120,6 +123,14 @@ def unit_of(parts: Sequence[str]) -> Unit:
     if all(part[0].isalpha() or part in ("-", "/", ".", "$") for part in parts):
         return Unit(Fraction(1), (), tuple(_singular(part.lower()) for part in parts if part[0].isalpha()))
     raise Unreadable("neither unit nor label")
+
+
+def is_unit(text: str) -> bool:
+    """Whether all of a text is a unit such as `m/s^2`."""
+    try:
+        return len(text) < 40 and bool(unit_of(pieces(text)).powers)
+    except Unreadable:
+        return False
 
 
 def times(first: Unit, second: Unit) -> Unit:

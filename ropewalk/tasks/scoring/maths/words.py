@@ -13,7 +13,15 @@ _MAY_CHOOSE = re.compile(
 )
 _CHOICE = re.compile(r"\(([A-Ja-j])\)|(?:option|choice)\s+\(?([A-Ja-j])\)?|([A-J])[.)]", re.IGNORECASE)
 _CHOICE_AND_REST = re.compile(r"(?:\(([A-J])\)[.:]?|([A-J])[.:)])\s+(?=\S)")
+_SECOND_CHOICE = re.compile(r"(?i:and|or)\b|\([A-J]\)|\b[A-J](?:[.)]|$)|[,;&/]\s*\(?[A-J]\b")
 _LEADING = re.compile(r"([A-Za-z][A-Za-z ]{2,40}?)\s*(?:=|:|≈|\bis\b|\bare\b)\s*(?=\S)")
+
+_CHANGING = (
+    "not no less more fewer greater than under over above below least most between either neither minus plus half "
+    "twice double triple times never negative root square squared cube cubed percent factorial reciprocal inverse "
+    "opposite except"
+)
+_CHANGES = frozenset(_CHANGING.split())
 
 _SAME_WORDS = {
     **dict.fromkeys(
@@ -39,7 +47,7 @@ _LARGE = {"thousand": 10**3, "million": 10**6, "billion": 10**9}
 
 def unwrapped(text: str) -> str:
     r"""The text without `\\text{}`, `$` and marks of emphasis around it."""
-    return _WRAPPED.sub(r"\1", text).strip(" \t\n*_`$\"'“”\u200b")
+    return _WRAPPED.sub(r"\1", text).replace("\\ ", " ").strip(" \t\n*_`$\"'“”\u200b")
 
 
 def choice(text: str) -> tuple[Option, str] | None:
@@ -49,7 +57,7 @@ def choice(text: str) -> tuple[Option, str] | None:
     bare = unwrapped(text)
     if alone := _CHOICE.fullmatch(bare):
         return Option((alone[1] or alone[2] or alone[3]).upper()), ""
-    if begins := _CHOICE_AND_REST.match(bare):
+    if (begins := _CHOICE_AND_REST.match(bare)) and not _SECOND_CHOICE.search(bare, begins.end()):
         return Option(begins[1] or begins[2]), bare[begins.end() :]
     return None
 
@@ -86,7 +94,12 @@ def spelled(words: str) -> int | None:
     return total + section if found else None
 
 
+def changes_value(text: str) -> bool:
+    """Whether a word makes something else of the number that follows: "less than", "twice", "the root of"."""
+    return not _CHANGES.isdisjoint(text.lower().split())
+
+
 def after_words(text: str) -> str:
     """What stands behind "Area =" or "the total is"; the text itself if nothing does."""
     match = _LEADING.match(unwrapped(text))
-    return unwrapped(text)[match.end() :] if match else text
+    return unwrapped(text)[match.end() :] if match and not changes_value(match[1]) else text
