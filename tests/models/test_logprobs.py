@@ -149,8 +149,10 @@ def test_refusals(change: dict[str, object], says: str) -> None:
         policy_outputs(network, network.hidden(batch), batch, **({"temperature": 1.0} | change))
 
 
+# VmHWM and not ru_maxrss: the latter starts, across an exec, from the peak of the process that started this one.
 MEMORY = """
-import json, resource, sys
+import json, re
+from pathlib import Path
 import numpy as np, torch
 from ropewalk.models.logprobs import policy_outputs
 from ropewalk.models.packed import token_batch
@@ -165,7 +167,7 @@ for tokens, chunk in ((64, 64), (1024, 64), (1024, 1024)):
     wanted = frozenset({"logprobs", "entropy"})
     columns = policy_outputs(network, hidden, batch, temperature=0.9, wanted=wanted, chunk_tokens=chunk)
     (columns["logprobs"].sum() + columns["entropy"].sum()).backward()
-    peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    peaks.append(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) / 1024)
 print(json.dumps(peaks))
 """
 
