@@ -124,11 +124,6 @@ def method_graph(name: str) -> CallGraph:
     return method.build(options)
 
 
-def roles_of(name: str) -> tuple[str, ...]:
-    """The models that a method has, in the order of their first calls."""
-    return method_graph(name).roles
-
-
 def trained_roles(graph: CallGraph) -> frozenset[str]:
     return frozenset(call.role for call in graph.of_kind("train"))
 

@@ -10,7 +10,6 @@ this is a floor, and far nearer than an MFU.
 """
 
 from dataclasses import dataclass
-from math import ceil
 
 from ropewalk.plan.cluster import Gpu
 from ropewalk.plan.memory import MIXED, USABLE, kv_bytes
@@ -89,11 +88,6 @@ def replica(shape: ModelShape, gpu: Gpu, *, batch: int, longest: int) -> Replica
         gpus *= 2
     room = int((gpus * usable - weights) // sequence) if sequence else batch
     return Replica(gpus, min(batch, room), room)
-
-
-def weights_gpus(shape: ModelShape, gpu: Gpu) -> int:
-    """Fewest GPUs whose usable memory holds the weights."""
-    return ceil(WEIGHT_BYTES * shape.parameters / (USABLE * gpu.memory_bytes))
 
 
 def checked_batch(batch: int) -> int:

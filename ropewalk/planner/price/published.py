@@ -77,9 +77,3 @@ HOURS: tuple[PublishedHours, ...] = (
 def run(model: str) -> PublishedRun:
     """The published run of a model of the table."""
     return next(found for found in RUNS if found.model == model)
-
-
-def observed_mfu() -> tuple[float, float]:
-    """Lowest and highest implied MFU of the table."""
-    values = [found.implied_mfu for found in RUNS]
-    return min(values), max(values)

@@ -6,7 +6,7 @@ from ropewalk.algorithms.config import GRPO, PPO, SFT, KLLoss, KLNone, RewardMod
 from ropewalk.algorithms.methods import grpo, ppo, reward_model, sft
 from ropewalk.plan.graph import CallGraph
 from ropewalk.plan.sizes import shape_of
-from ropewalk.planner.case.graphs import METHODS, assign_shapes, freeze, method_graph, roles_of, trained_roles
+from ropewalk.planner.case.graphs import METHODS, assign_shapes, freeze, method_graph, trained_roles
 from ropewalk.records.errors import InputError
 
 SHARED = SharedCritic()
@@ -44,7 +44,7 @@ def test_every_option_of_every_method_makes_a_sound_graph(name: str) -> None:
     """Whatever is computed is waited for by a training call, every training is last in its role, names are distinct."""
     graph = method_graph(name)
     trains = [call.name for call in graph.of_kind("train")]
-    assert trains and trained_roles(graph) <= set(roles_of(name))
+    assert trains and trained_roles(graph) <= set(graph.roles)
     earlier = [call.name for call in graph.calls if call.kind != "train"]
     for call in earlier:
         assert [(call, train) for train in trains if (call, train) in graph.edges()] == [(call, t) for t in trains]

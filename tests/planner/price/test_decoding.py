@@ -13,7 +13,6 @@ from ropewalk.planner.price.decoding import (
     replica,
     step_bytes,
     step_seconds,
-    weights_gpus,
 )
 from ropewalk.records.errors import InputError
 from tests.planner.price.pricing import A100, LLAMA_7B, MIXTURE, SMALL
@@ -63,11 +62,6 @@ def test_a_replica_takes_what_fits() -> None:
     cache = kv_bytes(LLAMA_7B, 4096, MIXED)
     usable = 0.92 * 80e9 - 2 * LLAMA_7B.parameters
     assert long.batch * cache <= usable < (long.batch + 1) * cache
-
-
-def test_weights_alone_need_as_many_gpus_as_bytes_ask() -> None:
-    assert weights_gpus(LLAMA_7B, A100) == 1
-    assert weights_gpus(MIXTURE, A100) == 1
 
 
 def test_no_sequence_is_no_batch() -> None:
