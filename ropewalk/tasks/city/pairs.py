@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import PreferencePair, Prompt
 from ropewalk.records.sample import Sample
-from ropewalk.tasks.city.grammar import END, true_score
+from ropewalk.tasks.city.grammar import END
 from ropewalk.tasks.city.task import truth
 
 Floats = npt.NDArray[np.float64]
@@ -85,14 +85,6 @@ def first_chosen(margin: float, key: str, seed: int) -> bool:
     """The noisy label of a pair whose true scores differ by `margin` (Bradley–Terry: probability σ(margin))."""
     digest = hashlib.blake2b(f"{seed}\x1f{key}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") / 2.0**64 < 1.0 / (1.0 + math.exp(-margin))
-
-
-def true_margin(pair: PreferencePair) -> float:
-    """True score of the chosen minus that of the rejected, read back from the texts of a pair."""
-    assert isinstance(pair.dialogue, str), "city prompts are plain text"
-    start = pair.dialogue.split()[1:]
-    chosen, rejected = ([*start, *text.split()] for text in (pair.chosen, pair.rejected))
-    return true_score(chosen, chosen[-1] == END) - true_score(rejected, rejected[-1] == END)
 
 
 def pair_statistics(margins_P: Floats) -> PairStatistics:

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from ropewalk.data.intervals import wilson
 from ropewalk.records.errors import InputError
-from ropewalk.records.prompt import Prompt
+from ropewalk.records.prompt import PreferencePair, Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.tasks.city.corpus import sentences
+from ropewalk.tasks.city.grammar import END, true_score
 from ropewalk.tasks.city.pairs import (
     first_chosen,
     judge_statistics,
     label_pairs,
     pair_statistics,
-    true_margin,
 )
 from tests.tasks.samples import sample
 
@@ -42,6 +42,14 @@ def world(count: int, seed: int = 0) -> tuple[dict[str, Prompt], list[Sample]]:
 
 PROMPTS, SAMPLES = world(2000)
 LABELLED = label_pairs(PROMPTS, SAMPLES, seed=0)
+
+
+def true_margin(pair: PreferencePair) -> float:
+    """True score of the chosen minus that of the rejected, read back from the texts of a pair."""
+    assert isinstance(pair.dialogue, str), "city prompts are plain text"
+    start = pair.dialogue.split()[1:]
+    chosen, rejected = ([*start, *text.split()] for text in (pair.chosen, pair.rejected))
+    return true_score(chosen, chosen[-1] == END) - true_score(rejected, rejected[-1] == END)
 
 
 @pytest.mark.parametrize("margin", [-3.0, -1.0, 0.0, 1.0, 2.0])
