@@ -265,14 +265,21 @@ def _script(life: Life, frame: bytes) -> None:
     life.tell(tag, "ended", ended.how, ended.number)
 
 
+def _loaded(life: Life, tag: bytes) -> bool:
+    """Whether the program has loaded; if not, what it said instead is told and its life is over."""
+    said = life.frame()
+    if said == encode(("loaded",)):
+        return True
+    life.close()
+    life.tell(tag, "unloaded", said)
+    return False
+
+
 def _calls(life: Life, frame: bytes) -> None:
     """Ask one call after the other; tell each reply as it is, unread."""
     tag, requests = decode(frame)
     try:
-        loaded = life.frame()
-        if loaded != encode(("loaded",)):
-            life.close()
-            life.tell(tag, "unloaded", loaded)
+        if not _loaded(life, tag):
             return
         for request in requests:
             reply = life.ask(request)
@@ -290,10 +297,7 @@ def _asserts(life: Life, frame: bytes) -> None:
     """Run pieces of test code here, one after the other, with stand-ins for the program's names."""
     tag, tests = decode(frame)
     try:
-        loaded = life.frame()
-        if loaded != encode(("loaded",)):
-            life.close()
-            life.tell(tag, "unloaded", loaded)
+        if not _loaded(life, tag):
             return
         for setup, code, names in tests:
             faulthandler.dump_traceback_later(float(life.settings["test_seconds"] or 0) + 0.5, exit=True, file=2)
