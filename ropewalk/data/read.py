@@ -81,7 +81,8 @@ def demonstrations(rows: Rows, *, limit: Limit | None = None) -> tuple[list[Demo
 
 
 def pairs(rows: Rows, *, limit: Limit | None = None) -> tuple[list[PreferencePair], ReadReport]:
-    """Preference pairs; a missing, empty or equal answer refuses the row."""
+    """Preference pairs; a missing, empty or equal answer refuses the row. Rows with ids of their own are judgements of
+    their own, also where two judges chose alike: to drop one would change how often a choice was made."""
 
     def record(fields: Mapping[str, Any]) -> PreferencePair:
         parsed = parse(fields)
@@ -94,7 +95,10 @@ def pairs(rows: Rows, *, limit: Limit | None = None) -> tuple[list[PreferencePai
         key = _id(fields, [plain(parsed.dialogue), parsed.chosen, parsed.rejected])
         return PreferencePair(key, parsed.dialogue, parsed.chosen, parsed.rejected)
 
-    return _collect(rows, record, lambda made: [plain(made.dialogue), made.chosen, made.rejected], limit)
+    def said(made: PreferencePair) -> Json:
+        return [plain(made.dialogue), made.chosen, made.rejected]
+
+    return _collect(rows, record, said, limit, by_id=True)
 
 
 def prompts_rows(
@@ -153,9 +157,15 @@ def _id(fields: Mapping[str, Any], content: Json) -> str:
 
 
 def _collect(
-    rows: Rows, record: Callable[[Mapping[str, Any]], R], content: Callable[[R], Json], limit: Limit | None
+    rows: Rows,
+    record: Callable[[Mapping[str, Any]], R],
+    content: Callable[[R], Json],
+    limit: Limit | None,
+    *,
+    by_id: bool = False,
 ) -> tuple[list[R], ReadReport]:
-    """The records of all usable rows; `content` is what a record says, which no other may say again."""
+    """The records of all usable rows; `content` is what a record says, which no other may say again. `by_id`: it may,
+    under another id."""
     source = rows if isinstance(rows, RowFile) else RowFile(path=str(rows))
     limits = [Limit(source.max_characters)] if source.max_characters else []
     limits += [limit] if limit else []
@@ -166,7 +176,7 @@ def _collect(
         try:
             made = record(renamed(row.fields, source.columns))
             said = content(made)
-            keys = {f"id {made.id}", f"content {content_hash(said)}"}
+            keys = {f"id {made.id}"} if by_id else {f"id {made.id}", f"content {content_hash(said)}"}
             if keys & seen:
                 raise RefusedRow("its id or content repeats that of an earlier row")
             _check_length(said, limits)

@@ -234,6 +234,14 @@ def test_a_row_that_cannot_be_used_is_refused_and_named(tmp_path: Path, row: Any
     assert re.search(reason, said)
 
 
+def test_two_judges_who_choose_alike_are_two_judgements(tmp_path: Path) -> None:
+    """Fault M2's kin: how often a choice was made is the data, so rows with ids of their own all count."""
+    rows = [{"id": name, **GOOD_PAIR} for name in "abc"]
+    records, report = pairs(write(tmp_path / "x.jsonl", rows))
+    assert [record.id for record in records] == ["a", "b", "c"] and not report.refused
+    assert len(pairs(write(tmp_path / "y.jsonl", [*rows, rows[0]]))[0]) == 3
+
+
 def test_the_report_counts_by_reason_and_no_usable_row_is_an_error(tmp_path: Path) -> None:
     """Fault A8."""
     bad = [{"prompt": f"q{i}", "chosen": "a", "rejected": "a"} for i in range(3)]
