@@ -51,6 +51,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in absent]
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes never become part of a test's name: two workers must collect the same names, and what a compressor or a
+    clock wrote may differ from one to the next."""
+    return argname if isinstance(val, bytes) else None
+
+
 @pytest.fixture(scope="session")
 def grid_seed() -> int:
     """Seed of whatever the fast tier samples from a large grid; printed in the header."""

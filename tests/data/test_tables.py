@@ -94,7 +94,7 @@ def test_csv_is_read_as_it_was_written(made: list[tuple[str, str]]) -> None:
         ("x.csv", b'a,b\n"1,3\n', "is not CSV"),
         ("x.csv", b"a,b\n\xff,1\n", "is not UTF-8 text"),
         ("x.csv.gz", b"not gzip", "is not whole gzip data"),
-        ("x.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 9000)[:-40], "is cut short"),
+        ("x.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 9000, mtime=0)[:-40], "is cut short"),
         ("x.parquet", b"PAR1 not parquet", "is not whole Parquet data"),
         ("x.parquet", b"", "is not whole Parquet data"),
         ("x.arrow", b"ARROW1\0\0 no", "is not whole Arrow data"),
