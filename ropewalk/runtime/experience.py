@@ -18,10 +18,7 @@ from ropewalk.records.files import read_samples, rollout_file
 from ropewalk.records.packed import PackedBatch
 from ropewalk.records.prompt import Json, Prompt
 from ropewalk.records.sample import Sample, SamplingRecord
-from ropewalk.rollout.episode import requests
-from ropewalk.runtime.crew import Crew
-from ropewalk.tasks.scoring.run import score_samples
-from ropewalk.tasks.task import Task
+from ropewalk.runtime.rollouts import Rollouts
 from ropewalk.training.packing import Row, pack_pairs, pack_rows, pack_samples, sampling_of
 
 
@@ -68,15 +65,12 @@ class TokenisedPrompts:
 class FreshRollouts:
     """Prompts from the ledger, samples from the engine, scores from the task."""
 
-    crew: Crew
-    task: Task
+    rollouts: Rollouts
     prompts: TokenisedPrompts
     start: DataLedger
     per_iteration: int
     group_size: int
     share_prompts: bool
-    sampling: SamplingRecord
-    seed: int
 
     def check(self, ledger: Mapping[str, Json]) -> None:
         place_of(self.start, ledger)
@@ -88,27 +82,21 @@ class FreshRollouts:
 
     def experience(self, iteration: int, chosen: Sequence[int]) -> Experience:
         """Generate and score for these prompts."""
-        pairs = [(self.prompts.prompts[i], self.prompts.ids[i]) for i in chosen]
-        asked = requests(
-            pairs, group_size=self.group_size, sampling=self.sampling, run_seed=self.seed, iteration=iteration
-        )
-        samples = self.crew.call("generate", requests=asked).result()
-        return scored_experience(self.task, [p for p, _ in pairs], samples, share_prompts=self.share_prompts)
+        asked = [(self.prompts.prompts[i], self.prompts.ids[i]) for i in chosen]
+        samples = self.rollouts.draw(asked, group_size=self.group_size, iteration=iteration)
+        return packed_experience([p for p, _ in asked], samples, share_prompts=self.share_prompts)
 
 
-def scored_experience(
-    task: Task, prompts: Sequence[Prompt], samples: Sequence[Sample], *, share_prompts: bool
-) -> Experience:
-    """Score samples by the task's own scorers and pack them; lost rollouts are left out and counted."""
-    by_id = {prompt.id: prompt for prompt in prompts}
+def packed_experience(prompts: Sequence[Prompt], samples: Sequence[Sample], *, share_prompts: bool) -> Experience:
+    """Scored samples as a batch; lost rollouts are left out and counted."""
     whole = [sample for sample in samples if sample.finish in ("stop", "length")]
     if not whole:
         raise RunStopped(f"none of {len(samples)} rollouts came to an end: see to the engine, then resume")
-    scored = score_samples(task, by_id, whole)
-    batch = pack_samples(scored, share_prompts=share_prompts)
-    finished = np.array([sample.finish == "stop" for sample in scored])
+    batch = pack_samples(whole, share_prompts=share_prompts)
+    finished = np.array([sample.finish == "stop" for sample in whole])
     batch = batch.with_columns(rows={"finished": finished})
-    return Experience(batch, scored, by_id, sampling_of(scored), lost=len(samples) - len(whole))
+    by_id = {prompt.id: prompt for prompt in prompts}
+    return Experience(batch, whole, by_id, sampling_of(whole), lost=len(samples) - len(whole))
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ropewalk.records.metric import Metric
-from ropewalk.records.sample import SamplingRecord
-from ropewalk.rollout.episode import requests
 from ropewalk.runtime.crew import Crew
 from ropewalk.runtime.experience import TokenisedPrompts
 from ropewalk.runtime.prepare import Pair
-from ropewalk.tasks.scoring.run import outcome_metrics, score_samples
-from ropewalk.tasks.task import Task
+from ropewalk.runtime.rollouts import Rollouts
+from ropewalk.tasks.scoring.run import outcome_metrics
 from ropewalk.training.packing import Row, pack_pairs, pack_rows
 
 EVALUATION = -2
@@ -21,22 +19,16 @@ EVALUATION = -2
 class HeldOutPrompts:
     """Scores of the policy on held-out prompts."""
 
-    crew: Crew
-    task: Task
+    rollouts: Rollouts
     prompts: TokenisedPrompts
-    sampling: SamplingRecord
     samples: int
-    seed: int
 
     def __call__(self, iteration: int) -> Mapping[str, Metric]:
-        pairs = list(zip(self.prompts.prompts, self.prompts.ids, strict=True))
-        asked = requests(
-            pairs, group_size=self.samples, sampling=self.sampling, run_seed=self.seed, iteration=EVALUATION
-        )
-        drawn = self.crew.call("generate", requests=asked).result()
-        scored = score_samples(self.task, {p.id: p for p, _ in pairs}, drawn)
+        asked = list(zip(self.prompts.prompts, self.prompts.ids, strict=True))
+        scored = self.rollouts.draw(asked, group_size=self.samples, iteration=EVALUATION)
         found = {f"eval/{name}": metric for name, metric in outcome_metrics([s.scores for s in scored]).items()}
-        solved = [self.task.solved(s.scores[self.task.main_scorer]) for s in scored]
+        task = self.rollouts.task
+        solved = [task.solved(s.scores[task.main_scorer]) for s in scored]
         found["eval/pass_at_1"] = Metric.mean(sum(solved), len(solved))
         return found
 

@@ -27,6 +27,7 @@ from ropewalk.runtime.hosts.open import open_crew
 from ropewalk.runtime.prepare import language_of, sampling_record, tokenised_prompts
 from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.roles import FromPolicy
+from ropewalk.runtime.rollouts import Rollouts
 from ropewalk.runtime.sampler import Sampler, policy_setup
 from ropewalk.tasks.task import Task
 
@@ -119,7 +120,7 @@ def draw(
         found = []
         for question, prompts in questions:
             record = sampling_record(question.sampling, language)
-            sampler = Sampler(crew, question.task, language, prompts, record, place.seed)
+            sampler = Sampler(Rollouts(crew, question.task, record, place.seed), language, prompts)
             progress.begin(f"{question.name}: {folder.path}", len(prompts))
             found.append(_draw(sampler, question, progress))
         return found

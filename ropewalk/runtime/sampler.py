@@ -7,21 +7,18 @@ from dataclasses import dataclass
 from ropewalk.models.config import FolderModel
 from ropewalk.models.language import Language
 from ropewalk.records.errors import InputError
-from ropewalk.records.prompt import Prompt
-from ropewalk.records.sample import Sample, SamplingRecord
+from ropewalk.records.sample import Sample
 from ropewalk.rollout.config import NativeEngineConfig, Sampling
-from ropewalk.rollout.episode import requests
 from ropewalk.runtime.assemble import the_task
 from ropewalk.runtime.config import Hardware
-from ropewalk.runtime.crew import Crew
 from ropewalk.runtime.experience import TokenisedPrompts
 from ropewalk.runtime.hosts.open import open_crew
 from ropewalk.runtime.prepare import language_of, sampling_record, tokenised_prompts
 from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.recipe import SampleRecipe
 from ropewalk.runtime.roles import FromPolicy, RoleSetup, Setup
+from ropewalk.runtime.rollouts import Rollouts
 from ropewalk.runtime.run import local_model, model_folder
-from ropewalk.tasks.scoring.run import score_samples
 from ropewalk.tasks.task import Task
 from ropewalk.training.config import Precision
 
@@ -30,20 +27,14 @@ from ropewalk.training.config import Precision
 class Sampler:
     """A policy, a task and the prompts of one of its splits."""
 
-    crew: Crew
-    task: Task
+    rollouts: Rollouts
     language: Language
     prompts: TokenisedPrompts
-    record: SamplingRecord
-    seed: int
 
     def samples(self, chosen: Sequence[int], *, group_size: int, iteration: int) -> list[Sample]:
         """Scored samples of these prompts; (seed, iteration) decides what is drawn."""
-        pairs = [(self.prompts.prompts[i], self.prompts.ids[i]) for i in chosen]
-        asked = requests(pairs, group_size=group_size, sampling=self.record, run_seed=self.seed, iteration=iteration)
-        drawn = self.crew.call("generate", requests=asked).result()
-        by_id: dict[str, Prompt] = {prompt.id: prompt for prompt, _ in pairs}
-        return score_samples(self.task, by_id, drawn)
+        asked = [(self.prompts.prompts[i], self.prompts.ids[i]) for i in chosen]
+        return self.rollouts.draw(asked, group_size=group_size, iteration=iteration)
 
 
 def policy_setup(path: str, hardware: Hardware, engine: NativeEngineConfig | None, *, dtype: str = "float32") -> Setup:
@@ -82,7 +73,7 @@ def open_sampler(path: str, asking: Asking, progress: Progress, *, dtype: str = 
     progress.begin("loading", 1)
     crew = open_crew(policy_setup(path, asking.hardware, asking.engine, dtype=dtype))
     try:
-        yield Sampler(crew, asking.task, language, prompts, record, asking.seed)
+        yield Sampler(Rollouts(crew, asking.task, record, asking.seed), language, prompts)
     finally:
         crew.close()
 

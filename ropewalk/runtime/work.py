@@ -40,6 +40,7 @@ from ropewalk.runtime.recipe import GRPORecipe, OnlineRecipe, PPORecipe, RewardM
 from ropewalk.runtime.recovery import with_fingerprints
 from ropewalk.runtime.rewards import OnlineCredit, no_credit, with_learned
 from ropewalk.runtime.roles import FromPolicy, FromScorer
+from ropewalk.runtime.rollouts import Rollouts
 from ropewalk.runtime.run import Run, local_model
 from ropewalk.runtime.state import RunState
 from ropewalk.tasks.city.task import VOCABULARY
@@ -134,33 +135,31 @@ def _prepare_online(recipe: OnlineRecipe, given: Task | None, progress: Progress
     held = _held_out(recipe, task, language, sampling, progress)
     setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=_steps(recipe))
     crew = open_crew(setup)
-    rollouts = FreshRollouts(
-        crew=crew,
-        task=task,
+    drawing = Rollouts(crew, task, sampling, recipe.seed)
+    fresh = FreshRollouts(
+        rollouts=drawing,
         prompts=prompts,
         start=prompt_ledger(prompts.prompts, language, recipe.seed),
         per_iteration=recipe.rollout.prompts,
         group_size=recipe.rollout.group_size,
         share_prompts=recipe.rollout.share_prompts,
-        sampling=sampling,
-        seed=recipe.seed,
     )
     credit = OnlineCredit(_method(recipe), recipe.reward)
     frozen = [name for name, role in setup.roles.items() if role.training is None]
     stop = recipe.stop
     work = Work(
-        rollouts,
+        fresh,
         credit,
         Limits(stop.iterations, minutes=stop.minutes, reward=stop.reward, kl=stop.kl),
         with_fingerprints(RunState(kl=credit.start_kl()), crew, frozen),
         best_by="reward/mean",
         role="actor",
-        begin=lambda state: replace(state, rewards=first_statistics(recipe, rollouts)),
+        begin=lambda state: replace(state, rewards=first_statistics(recipe, fresh)),
         ratio_tolerance=tolerance_of(recipe),
     )
     if held is not None:
         samples = 1 if isinstance(recipe.evaluate, NoEvaluation) else recipe.evaluate.samples
-        work = replace(work, evaluate=HeldOutPrompts(crew, task, held, sampling, samples, recipe.seed))
+        work = replace(work, evaluate=HeldOutPrompts(drawing, held, samples))
     return crew, work
 
 
@@ -201,17 +200,19 @@ def _prepare_replay(recipe: OnlineRecipe, origin: Run) -> tuple[Crew, Work]:
     return crew, Work(rollouts, credit, limits, start, best_by="reward/mean", role="actor")
 
 
-def first_statistics(recipe: OnlineRecipe, rollouts: FreshRollouts) -> dict[str, dict[str, Any]]:
+def first_statistics(recipe: OnlineRecipe, source: FreshRollouts) -> dict[str, dict[str, Any]]:
     """Statistics of reward components that are measured on samples of the starting policy; iteration -1 is theirs."""
     wanted = [c.normalise.samples for c in recipe.reward.components.values() if c.normalise.kind == "initial_mean"]
     if not wanted:
         return {}
     count = -(-max(wanted) // recipe.rollout.group_size)
-    chosen = [int(i) % len(rollouts.prompts) for i in range(count)]
-    experience = rollouts.experience(-1, chosen)
+    chosen = [int(i) % len(source.prompts) for i in range(count)]
+    experience = source.experience(-1, chosen)
     if recipe.reward_model is not None:
         batch, outputs = experience.batch, frozenset({"scores"})
-        scores = rollouts.crew.call("forward", role="reward", batch=batch, outputs=outputs, sampling=None).result()
+        scores = source.rollouts.crew.call(
+            "forward", role="reward", batch=batch, outputs=outputs, sampling=None
+        ).result()
         experience = replace(experience, batch=batch.with_columns(rows=scores))
     samples = with_learned(experience)
     return observe(recipe.reward, [s.scores for s in samples], {}, [about_sample(s) for s in samples])

@@ -17,6 +17,7 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Outcome, Score
+from ropewalk.tasks.environments.protocol import EnvironmentFactory
 
 TRAIN, HELDOUT = "train", "heldout"
 HELDOUT_SHARE = 0.1
@@ -67,6 +68,8 @@ class Task:
     """Whether an outcome of the first scorer counts for pass@1 and pass@k."""
     max_new_tokens: int | None = None
     """The longest completion that makes sense; None: the recipe's word alone."""
+    environment: EnvironmentFactory | None = None
+    """Makes the world that answers the policy's turns, one an episode; None: a prompt is answered in one turn."""
     refused: tuple[tuple[str, str], ...] = ()
     """Rows of the data that could not be used: where, and why."""
     _splits: dict[str, tuple[Prompt, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)

@@ -11,11 +11,12 @@ from ropewalk.records.errors import InputError, RunStopped
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Finish, Sample
 from ropewalk.records.score import Failed, Outcome
-from ropewalk.runtime.experience import Experience, scored_experience
+from ropewalk.runtime.experience import Experience, packed_experience
 from ropewalk.runtime.loop import Credited
 from ropewalk.runtime.rewards import LEARNED, OnlineCredit
 from ropewalk.runtime.state import RunState
 from ropewalk.tasks.scoring.config import Component, Reward
+from ropewalk.tasks.scoring.run import score_samples
 from ropewalk.tasks.task import Task
 from tests.parity.beds import samples
 
@@ -30,7 +31,8 @@ def drawn(count: int, finish: Sequence[Finish] = ()) -> list[Sample]:
 
 def experience(says: Callable[[Sample], Said], given: Sequence[Sample]) -> Experience:
     task = Task("t", ["0"], {"rule": lambda prompt, sample: says(sample)})
-    return scored_experience(task, [Prompt(id="0", dialogue="0")], given, share_prompts=False)
+    prompt = Prompt(id="0", dialogue="0")
+    return packed_experience([prompt], score_samples(task, {"0": prompt}, given), share_prompts=False)
 
 
 def credited(

@@ -1,0 +1,1 @@
+"""Conversations with a world: turns, tools and what they do."""
