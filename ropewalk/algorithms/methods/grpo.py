@@ -1,5 +1,7 @@
 """GRPO: the baseline of a sample is its own group. Shao et al. 2024, "DeepSeekMath"."""
 
+from collections.abc import Sequence
+
 from ropewalk.algorithms.config import GRPO
 from ropewalk.algorithms.methods.formula import clip, loss_extras, mean_over, reward_rule
 from ropewalk.plan.graph import Call, CallGraph
@@ -10,9 +12,9 @@ with ρ = π(a)/π_old(a),  A = {advantage},
      {reward}"""
 
 
-def graph(cfg: GRPO, *, learned_reward: bool) -> CallGraph:
+def graph(cfg: GRPO, *, learned_reward: bool, judges: Sequence[Call] = ()) -> CallGraph:
     """Calls of one iteration; `rewards` and `advantages` are computed by the controller in between, and `actor_train`
-    also names the columns these are made from."""
+    also names the columns these are made from. `judges`: further calls that score what was sampled."""
     old = ("old_logprobs",) if cfg.minibatches > 1 else ()
     reference = ("reference_logprobs",) if cfg.kl.place != "none" else ()
     scores = ("scores",) if learned_reward else ()
@@ -24,7 +26,9 @@ def graph(cfg: GRPO, *, learned_reward: bool) -> CallGraph:
         calls.append(Call("reference", "reference", "forward", ("tokens",), reference))
     if scores:
         calls.append(Call("reward_model", "reward", "forward", ("tokens",), scores))
-    sources = (*sampled, *old, *reference, *scores, "rewards", "advantages")
+    calls += judges
+    judged = (column for call in judges for column in call.writes)
+    sources = (*sampled, *old, *reference, *scores, *judged, "rewards", "advantages")
     calls.append(Call("actor_train", "actor", "train", sources, ()))
     return CallGraph(tuple(calls), given=("prompts", "rewards", "advantages"))
 

@@ -1,5 +1,7 @@
 """PPO: a critic's advantages, a clipped ratio, and a rope to the reference."""
 
+from collections.abc import Sequence
+
 from ropewalk.algorithms.config import PPO
 from ropewalk.algorithms.methods.formula import clip, loss_extras, mean_over, reward_rule
 from ropewalk.plan.graph import Call, CallGraph
@@ -12,9 +14,10 @@ with ρ = π(a)/π_old(a),  A = GAE(γ={gamma}, λ={lam}){whiten},  R = A + V_ol
      {reward}"""
 
 
-def graph(cfg: PPO, *, learned_reward: bool) -> CallGraph:
+def graph(cfg: PPO, *, learned_reward: bool, judges: Sequence[Call] = ()) -> CallGraph:
     """Calls of one iteration. `rewards`, `advantages` and `returns` are computed by the controller in between; the
-    train calls also name the columns these are made from, so that the edges show what training waits for."""
+    train calls also name the columns these are made from, so that the edges show what training waits for. `judges`:
+    further calls that score what was sampled."""
     shared = cfg.critic.kind == "shared"
     old = ("old_logprobs",) if cfg.minibatches > 1 else ()
     reference = ("reference_logprobs",) if cfg.kl.place != "none" else ()
@@ -27,9 +30,11 @@ def graph(cfg: PPO, *, learned_reward: bool) -> CallGraph:
         calls.append(Call("reference", "reference", "forward", ("tokens",), reference))
     if scores:
         calls.append(Call("reward_model", "reward", "forward", ("tokens",), scores))
+    calls += judges
+    judged = (column for call in judges for column in call.writes)
     if not (shared and old):
         calls.append(Call("values", "actor" if shared else "critic", "forward", ("tokens",), ("values",)))
-    sources = (*sampled, *old, *reference, *scores, "values", "rewards", "advantages")
+    sources = (*sampled, *old, *reference, *scores, *judged, "values", "rewards", "advantages")
     calls.append(Call("actor_train", "actor", "train", (*sources, "returns") if shared else sources, ()))
     if not shared:
         calls.append(Call("critic_train", "critic", "train", (*sources, "returns"), ()))
