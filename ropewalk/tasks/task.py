@@ -21,6 +21,8 @@ from ropewalk.tasks.environments.protocol import EnvironmentFactory
 
 TRAIN, HELDOUT = "train", "heldout"
 HELDOUT_SHARE = 0.1
+PART = "task"
+"""Key of a prompt's and a sample's info that names the part of a mixture it is of."""
 
 Scorer: TypeAlias = Callable[[Prompt, Sample], Outcome | float | bool | None]
 """Judges one sample of one prompt; see `scoring.run.outcome_of` for what each return value means."""
@@ -72,6 +74,10 @@ class Task:
     """Makes the world that answers the policy's turns, one an episode; None: a prompt is answered in one turn."""
     refused: tuple[tuple[str, str], ...] = ()
     """Rows of the data that could not be used: where, and why."""
+    parts: Mapping[str, "Task"] = field(default_factory=dict)
+    """Of a mixture: its tasks, by the name that the `info.task` of their prompts gives; see `mixture`."""
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """Of a mixture: each part's share of the prompts that are drawn, on any scale."""
     _splits: dict[str, tuple[Prompt, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -87,6 +93,23 @@ class Task:
     def main_scorer(self) -> str:
         """Name of the first scorer."""
         return next(iter(self.scorers))
+
+    @property
+    def rewarding(self) -> tuple[str, ...]:
+        """The scorers that are the reward where a recipe names no components: the first, of a mixture each part's."""
+        if not self.parts:
+            return (self.main_scorer,)
+        return tuple(dict.fromkeys(name for part in self.parts.values() for name in part.rewarding))
+
+    def solves(self, sample: Sample) -> bool:
+        """Whether a scored sample counts for pass@1 and pass@k, by the task that its prompt is of."""
+        part = self.parts.get(str(sample.info.get(PART)))
+        return part.solves(sample) if part is not None else self.solved(sample.scores[self.main_scorer])
+
+    def environment_of(self, prompt: Prompt) -> EnvironmentFactory | None:
+        """Makes the world that this prompt is played in; None: it is answered in one turn."""
+        part = self.parts.get(str(prompt.info.get(PART)))
+        return part.environment_of(prompt) if part is not None else self.environment
 
     def split(self, name: str) -> tuple[Prompt, ...]:
         """The prompts of "train", "heldout" or a split of the task's own; read once.

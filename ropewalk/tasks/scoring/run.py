@@ -17,7 +17,10 @@ from ropewalk.records.metric import Metric
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Abstain, Failed, Outcome, Score
-from ropewalk.tasks.task import Scorer, Task
+from ropewalk.tasks.task import PART, Scorer, Task
+
+DOMAIN = "domain"
+"""Key of a prompt's info: what its reward is mixed and normalised by."""
 
 
 def outcome_of(value: object, scorer: str, sample: Sample) -> Outcome:
@@ -45,11 +48,11 @@ def outcome_of(value: object, scorer: str, sample: Sample) -> Outcome:
 
 
 def score_sample(task: Task, prompt: Prompt, sample: Sample) -> Sample:
-    """The sample with an outcome of each of the task's scorers, and its prompt's domain in its info.
+    """The sample with an outcome of each of the task's scorers, and its prompt's domain and task in its info.
 
     A rollout that failed or was aborted is not shown to the scorers: its outcomes are `Failed` or `Abstain`.
     """
-    sample = _with_domain(sample, prompt)
+    sample = _with_notes(sample, prompt)
     if sample.finish == "failed":
         return sample.with_scores(**dict.fromkeys(task.scorers, Failed("crashed", "the rollout failed")))
     if sample.finish == "aborted":
@@ -108,13 +111,13 @@ def outcome_metrics(rows: Sequence[Mapping[str, Outcome]]) -> dict[str, Metric]:
     return metrics
 
 
-def _with_domain(sample: Sample, prompt: Prompt) -> Sample:
-    domain = prompt.info.get("domain")
-    if domain is None:
-        return sample
-    if not isinstance(domain, str):
-        raise InputError(f"prompt {prompt.id} has a {type(domain).__name__} for its domain: give info.domain as text")
-    return replace(sample, info={**sample.info, "domain": domain})
+def _with_notes(sample: Sample, prompt: Prompt) -> Sample:
+    """The sample with what its prompt is told by: its domain, and its part of a mixture."""
+    notes = {name: prompt.info[name] for name in (DOMAIN, PART) if prompt.info.get(name) is not None}
+    for name, note in notes.items():
+        if not isinstance(note, str):
+            raise InputError(f"prompt {prompt.id} has a {type(note).__name__} for its {name}: give info.{name} as text")
+    return replace(sample, info={**sample.info, **notes}) if notes else sample
 
 
 def _judge(name: str, scorer: Scorer, prompt: Prompt, sample: Sample) -> Outcome:
