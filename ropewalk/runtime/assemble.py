@@ -33,7 +33,6 @@ from ropewalk.runtime.roles import (
     Training,
 )
 from ropewalk.runtime.run import local_model, model_folder
-from ropewalk.tasks.config import Gsm8kTask, PromptsTask
 from ropewalk.tasks.load import load_task
 from ropewalk.tasks.task import Task, Vocabulary
 
@@ -48,8 +47,6 @@ def the_task(config: Section, data: PromptData | None, given: Task | None) -> Ta
         if given is None:
             raise InputError("this run's task is a Python object: hand it to ropewalk.train(task=…) again")
         return given
-    if data is not None and not isinstance(config, Gsm8kTask | PromptsTask):
-        raise InputError("this task reads no data file: take [data] out of the recipe")
     return load_task(config, data)  # type: ignore[arg-type]
 
 

@@ -6,7 +6,16 @@ from pydantic import Field
 
 from ropewalk.config.schema import Section
 from ropewalk.data.config import RowFile
-from ropewalk.tasks.config import CityCorpus, CityTask, FileTask, Gsm8kTask, GymTask, PromptsTask, SumsTask
+from ropewalk.tasks.config import (
+    CityCorpus,
+    CityTask,
+    FileTask,
+    Gsm8kTask,
+    GymTask,
+    MixtureTask,
+    PromptsTask,
+    SumsTask,
+)
 from ropewalk.tasks.scoring.config import Reward
 
 LEARNED = "reward_model"
@@ -145,7 +154,8 @@ class GivenTask(Section):
 
 
 TaskConfig = Annotated[
-    CityTask | Gsm8kTask | SumsTask | PromptsTask | FileTask | GymTask | GivenTask, Field(discriminator="kind")
+    CityTask | Gsm8kTask | SumsTask | PromptsTask | FileTask | GymTask | MixtureTask | GivenTask,
+    Field(discriminator="kind"),
 ]
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from ropewalk.config.schema import Section, Seed
+from ropewalk.data.config import RowFile
 
 Share: TypeAlias = Annotated[float, Field(ge=0.0, le=1.0)]
 Count: TypeAlias = Annotated[int, Field(ge=1)]
@@ -96,8 +97,33 @@ class GymTask(Section):
     """Of the prompts."""
 
 
-TaskSection: TypeAlias = Annotated[
+OneTask: TypeAlias = Annotated[
     CityTask | Gsm8kTask | SumsTask | PromptsTask | FileTask | GymTask, Field(discriminator="kind")
+]
+"""A task that is no mixture."""
+
+
+class MixturePart(Section):
+    """One of the tasks of a mixture."""
+
+    weight: Annotated[float, Field(gt=0)] = 1.0
+    """Its share of the prompts that are drawn, against the other parts' weights."""
+    task: OneTask
+    """Prompts and scorers."""
+    data: RowFile | None = None
+    """The file of a task that reads one."""
+
+
+class MixtureTask(Section):
+    """Several tasks in one run: prompts have ids NAME/…, and are scored by their own task alone."""
+
+    kind: Literal["mixture"] = "mixture"
+    parts: Annotated[dict[Annotated[str, Field(pattern=r"^[\w-]+$")], MixturePart], Field(min_length=1)]
+    """The tasks, by names of your choice."""
+
+
+TaskSection: TypeAlias = Annotated[
+    CityTask | Gsm8kTask | SumsTask | PromptsTask | FileTask | GymTask | MixtureTask, Field(discriminator="kind")
 ]
 
 

@@ -6,16 +6,22 @@ from typing import Any
 from ropewalk.data.read import Rows
 from ropewalk.records.errors import InputError
 from ropewalk.tasks.city.task import city_task
-from ropewalk.tasks.config import FileTask, Gsm8kTask, PromptsTask, TaskSection
+from ropewalk.tasks.config import FileTask, Gsm8kTask, MixtureTask, PromptsTask, TaskSection
 from ropewalk.tasks.files import prompts_task, task_from_file
 from ropewalk.tasks.gsm8k import gsm8k_task
 from ropewalk.tasks.gym import gym_task
+from ropewalk.tasks.mixture import mixture_task
 from ropewalk.tasks.sums import sums_task
 from ropewalk.tasks.task import Task
+
+READ_ROWS = (Gsm8kTask, PromptsTask)
+"""Sections of tasks that read a file of rows."""
 
 
 def load_task(config: TaskSection, data: Rows | None = None) -> Task:
     """The task of a section; `data` is where its rows are if the section does not say."""
+    if data is not None and not isinstance(config, READ_ROWS):
+        raise InputError(f"a task of kind {config.kind!r} reads no data file: take its [data] out of the recipe")
     return _LOADERS[config.kind](config, data)
 
 
@@ -31,6 +37,16 @@ def _file(config: FileTask, _: Rows | None) -> Task:
     return task_from_file(config.path)
 
 
+def _mixture(config: MixtureTask, _: Rows | None) -> Task:
+    parts = {}
+    for name, part in config.parts.items():
+        try:
+            parts[name] = load_task(part.task, part.data)
+        except InputError as error:
+            raise InputError(f"task.parts.{name}: {error}") from error
+    return mixture_task(parts, {name: part.weight for name, part in config.parts.items()})
+
+
 def _rows(config: Gsm8kTask | PromptsTask, data: Rows | None) -> Rows:
     if data is None:
         raise InputError(f"a task of kind {config.kind!r} reads its rows from a file: set data.path")
@@ -44,4 +60,5 @@ _LOADERS: Mapping[str, Callable[[Any, Rows | None], Task]] = {
     "prompts": _prompts,
     "file": _file,
     "gym": lambda config, _: gym_task(config),
+    "mixture": _mixture,
 }
