@@ -40,7 +40,7 @@ def save_policy(loaded: LoadedModel, folder: str | Path, *, dtype: Dtype | None 
 
 
 def save_scorer(loaded: LoadedModel, folder: str | Path, *, dtype: Dtype | None = None) -> Path:
-    """A sequence-classification folder with one label whose `score.weight` is the reward head.
+    """A sequence-classification folder whose `score.weight` is the reward head, with a label for each.
 
     Raises `InputError` where transformers has no such class for the architecture, or the folder exists.
     """
@@ -52,7 +52,7 @@ def save_scorer(loaded: LoadedModel, folder: str | Path, *, dtype: Dtype | None 
     config = None
     if kind is not None:
         config = _config(network, kind.__name__, dtype)
-        config.num_labels = 1
+        config.num_labels = network.reward_heads  # keeps the labels' names where their number is the same
         config.pad_token_id = loaded.pad_id if loaded.pad_id is not None else loaded.eos_ids[0]
         with torch.device("meta"):
             expected = kind(config).state_dict().keys()

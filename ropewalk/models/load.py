@@ -73,15 +73,19 @@ def load_policy(path: str | Path, *, dtype: Dtype = "float32", device: str = "cp
     )
 
 
-def load_scorer(path: str | Path, *, dtype: Dtype = "float32", device: str = "cpu") -> LoadedModel:
-    """A reward model: a sequence-classification folder with one label; its `score` becomes the reward head.
+def load_scorer(
+    path: str | Path, *, dtype: Dtype = "float32", device: str = "cpu", many_heads: bool = False
+) -> LoadedModel:
+    """A reward model: a sequence-classification folder; its `score` becomes the reward head, or with `many_heads` all
+    of its rows become one head each.
 
-    Raises `InputError` as `load_policy` does: a head that is missing or extra is an error, never a random start.
+    Raises `InputError` as `load_policy` does: a head that is missing or extra is an error, never a random start; and
+    for another number of labels than one, unless many are asked for.
     """
     folder = local_folder(path)
     config, notes = checked_folder(folder)
     labels = config.get("num_labels", len(config.get("id2label", {0: "", 1: ""})))
-    if labels != 1:
+    if labels != 1 and not many_heads:
         raise InputError(f"{folder} has {labels} labels: a reward model is a sequence classifier with exactly one")
     classifier = _strictly(AutoModelForSequenceClassification, folder, dtype)
     score = getattr(classifier, "score", None)
@@ -92,9 +96,7 @@ def load_scorer(path: str | Path, *, dtype: Dtype = "float32", device: str = "cp
         causal_lm = AutoModelForCausalLM.from_config(classifier.config)
     setattr(causal_lm, causal_lm.base_model_prefix, classifier.base_model)
     network = Network(causal_lm, frozenset({"reward"}))
-    assert network.reward_head is not None
-    with torch.no_grad():
-        network.reward_head.weight.copy_(score.weight)
+    network.set_reward_heads(score.weight)
     verify(network, expected)
     tokenizer = tokenizer_in(folder)
     return LoadedModel(

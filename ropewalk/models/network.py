@@ -44,7 +44,7 @@ class Network(nn.Module):
     """Takes the given model over: sets ropewalk's attention in its config once, and eval mode.
 
     `heads` is any non-empty subset of policy, value, reward; scalar heads are linear maps of the last hidden state
-    without bias, in float32, zero at first. Raises `InputError` for an architecture it cannot run packed.
+    without bias, in float32, zero at first; a loaded reward model may have several reward heads. Raises `InputError` for an architecture it cannot run packed.
     """
 
     def __init__(self, causal_lm: PreTrainedModel, heads: Heads = POLICY) -> None:
@@ -110,8 +110,29 @@ class Network(nn.Module):
         return _scalar(self.value_head, hidden_ND, "value")
 
     def reward(self, hidden_ND: Tensor) -> Tensor:
-        """Reward head (N,), float32."""
+        """The one reward head (N,), float32."""
+        if self.reward_heads > 1:
+            raise InputError(f"the network has {self.reward_heads} reward heads where one is read: name their weights")
         return _scalar(self.reward_head, hidden_ND, "reward")
+
+    def rewards(self, hidden_ND: Tensor) -> Tensor:
+        """All reward heads (N, H), float32."""
+        if self.reward_head is None:
+            raise InputError("the network has no reward head")
+        with torch.autocast(hidden_ND.device.type, enabled=False):
+            return hidden_ND.float() @ self.reward_head.weight.float().T
+
+    @property
+    def reward_heads(self) -> int:
+        """How many reward heads there are, H; their names are the config's labels."""
+        return 0 if self.reward_head is None else self.reward_head.out_features
+
+    def set_reward_heads(self, weight_HD: Tensor) -> None:
+        """Put a copy of these heads in place of the one there is."""
+        head = nn.Linear(self.width, len(weight_HD), bias=False, device="meta").to_empty(device=self.device)
+        with torch.no_grad():
+            head.weight.copy_(weight_HD)
+        self.reward_head = head.eval()
 
     def copy(self, heads: Heads | None = None, *, frozen: bool = False) -> "Network":
         """An independent copy without gradients; `frozen` parameters need none (a reference).
@@ -152,6 +173,10 @@ class Network(nn.Module):
             self.reward_head = self._scalar_head(None)
 
     def _scalar_head(self, source: nn.Linear | None) -> nn.Linear:
+        if source is not None and source.out_features != 1:
+            raise InputError(
+                f"a critic starts from a reward model with one head, and this one has {source.out_features}"
+            )
         head = nn.Linear(self.width, 1, bias=False, device="meta").to_empty(device=self.device)
         with torch.no_grad():
             head.weight.zero_() if source is None else head.weight.copy_(source.weight)

@@ -68,11 +68,11 @@ def _join_columns(payload: Payload, answers: list[Mapping[str, Column]]) -> dict
         for name, column in columns.items():
             place = tokens if len(column) == len(tokens) and name not in ROW_OUTPUTS else np.asarray(rows)
             size = batch.rows if name in ROW_OUTPUTS else batch.tokens
-            joined.setdefault(name, np.zeros(size, column.dtype))[place] = column
+            joined.setdefault(name, np.zeros((size, *column.shape[1:]), column.dtype))[place] = column
     return joined
 
 
-ROW_OUTPUTS = frozenset({"scores"})
+ROW_OUTPUTS = frozenset({"scores", "head_scores"})
 
 
 def _join_samples(payload: Payload, answers: list[Sequence[Any]]) -> list[Any]:

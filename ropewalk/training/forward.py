@@ -22,13 +22,16 @@ def forward(
     device: torch.device | str = "cpu",
     precision: Precision | None = None,
 ) -> dict[str, Array]:
-    """float32 columns in the batch's own order: `logprobs`, `entropy`, `values` per token, `scores` per row.
+    """float32 columns in the batch's own order: `logprobs`, `entropy`, `values`, `token_scores` per token, `scores` and
+    `head_scores` (R, H) per row.
 
     Token columns are 0 where nothing was asked (outside `policy_mask`, or a first token). The result does not depend
     on the micro-batches, but for round-off. A batch without rows gives empty columns.
     """
+    wide = {"head_scores": (network.reward_heads,)}
     scored: dict[str, Array] = {
-        name: np.zeros(batch.rows if name in ROW_OUTPUTS else batch.tokens, np.float32) for name in sorted(outputs)
+        name: np.zeros((batch.rows if name in ROW_OUTPUTS else batch.tokens, *wide.get(name, ())), np.float32)
+        for name in sorted(outputs)
     }
     with torch.no_grad():
         for rows in micro_batches(batch, token_budget):

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ropewalk.models.heads import row_scores, token_values
+from ropewalk.models.heads import row_head_scores, row_scores, token_scores, token_values
 from ropewalk.models.logprobs import policy_outputs
 from ropewalk.models.network import Network
 from ropewalk.models.packed import TokenBatch
@@ -17,8 +17,8 @@ from ropewalk.records.sample import SamplingRecord
 from ropewalk.training.config import Precision
 
 POLICY_OUTPUTS = frozenset({"logprobs", "entropy"})
-ROW_OUTPUTS = frozenset({"scores"})
-OUTPUTS = POLICY_OUTPUTS | {"values"} | ROW_OUTPUTS
+ROW_OUTPUTS = frozenset({"scores", "head_scores"})
+OUTPUTS = POLICY_OUTPUTS | {"values", "token_scores"} | ROW_OUTPUTS
 
 
 def network_outputs(
@@ -29,7 +29,8 @@ def network_outputs(
     sampling: SamplingRecord | None,
     precision: Precision,
 ) -> dict[str, Tensor]:
-    """Columns `logprobs`, `entropy`, `values` (T,) and `scores` (R,) in float32; token columns are 0 outside `mask_T`.
+    """Columns `logprobs`, `entropy`, `values`, `token_scores` (T,), `scores` (R,) and `head_scores` (R, H) in float32;
+    token columns are 0 outside `mask_T`.
 
     Log-probs are those of the distribution in `sampling` (temperature, then bans); without a record, of the plain
     model. Raises `InputError` for a greedy record (temperature 0) and for unknown names.
@@ -52,6 +53,10 @@ def network_outputs(
             outputs["values"] = token_values(network, hidden_TD, batch)
         if "scores" in wanted:
             outputs["scores"] = row_scores(network, hidden_TD, batch)
+        if "head_scores" in wanted:
+            outputs["head_scores"] = row_head_scores(network, hidden_TD, batch)
+        if "token_scores" in wanted:
+            outputs["token_scores"] = token_scores(network, hidden_TD, batch)
     return outputs
 
 
