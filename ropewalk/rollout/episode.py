@@ -24,14 +24,16 @@ def requests(
     sampling: SamplingRecord,
     run_seed: int,
     iteration: int,
+    earlier: Sequence[str] = (),
 ) -> list[Request]:
     """`group_size` requests for each prompt with its ids, group by group.
 
     Seeds come from (run seed, iteration, prompt id, sample index). A prompt that occurs twice in an iteration gives
-    two groups whose sample indices go on counting, so that no two requests share a seed.
+    two groups whose sample indices go on counting, so that no two requests share a seed; `earlier` are the ids of the
+    prompts that were asked in this iteration before.
     """
     asked: list[Request] = []
-    seen: Counter[str] = Counter()
+    seen = Counter(earlier)
     for prompt, ids in prompts:
         occurrence = seen[prompt.id]
         seen[prompt.id] += 1

@@ -24,9 +24,24 @@ class Rollouts:
     seed: int
 
     def draw(
-        self, asked: Sequence[tuple[Prompt, npt.NDArray[np.int64]]], *, group_size: int, iteration: int
+        self,
+        asked: Sequence[tuple[Prompt, npt.NDArray[np.int64]]],
+        *,
+        group_size: int,
+        iteration: int,
+        earlier: Sequence[str] = (),
     ) -> list[Sample]:
-        """`group_size` scored samples of each prompt with its ids, group by group; lost ones are among them."""
-        wanted = requests(asked, group_size=group_size, sampling=self.sampling, run_seed=self.seed, iteration=iteration)
+        """`group_size` scored samples of each prompt with its ids, group by group; lost ones are among them.
+
+        `earlier` are the ids of the prompts that were drawn in this iteration before.
+        """
+        wanted = requests(
+            asked,
+            group_size=group_size,
+            sampling=self.sampling,
+            run_seed=self.seed,
+            iteration=iteration,
+            earlier=earlier,
+        )
         drawn = self.crew.call("generate", requests=wanted).result()
         return score_samples(self.task, {prompt.id: prompt for prompt, _ in asked}, drawn)
