@@ -24,6 +24,8 @@ def renamed(fields: Mapping[str, Any], columns: Columns) -> Mapping[str, Any]:
         "completion": columns.solution,
         "chosen": columns.chosen,
         "rejected": columns.rejected,
+        "steps": columns.steps,
+        "labels": columns.labels,
     }
     chosen = {name: column for name, column in named.items() if column is not None}
     if not chosen and not columns.info:

@@ -31,6 +31,10 @@ class Columns(Section):
     """The better of two completions."""
     rejected: str | None = None
     """The worse of two completions."""
+    steps: str | None = None
+    """The steps of a completion: a list of texts."""
+    labels: str | None = None
+    """What each step is worth: a list of numbers from 0 to 1."""
     info: Mapping[str, str] = {}
     """Columns that scorers read, by the names they read them under."""
 

@@ -97,6 +97,26 @@ def document_text(fields: Mapping[str, Any]) -> str:
     return text
 
 
+def step_fields(fields: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[float, ...], bool]:
+    """The `steps` of a row, their `labels` in [0, 1], and whether the last step ends the completion (`finished`)."""
+    given, labels = fields.get("steps"), fields.get("labels")
+    for name, value in (("steps", given), ("labels", labels)):
+        if not isinstance(value, list | tuple) or not value:
+            raise RefusedRow(f"it has no list of {name} (its fields: {_names(fields)})")
+    assert given is not None and labels is not None
+    steps = tuple(_text(step, "a step") for step in given)
+    if any(not step.strip() for step in steps):
+        raise RefusedRow("it has an empty step")
+    if len(steps) != len(labels):
+        raise RefusedRow(f"it has {len(steps)} steps and {len(labels)} labels")
+    if any(not isinstance(label, bool | int | float) or not 0 <= label <= 1 for label in labels):
+        raise RefusedRow("it has a label that is not a number from 0 to 1")
+    finished = fields.get("finished", True)
+    if not isinstance(finished, bool):
+        raise RefusedRow("its field finished is neither true nor false")
+    return steps, tuple(float(label) for label in labels), finished
+
+
 def gold_number(answer: str) -> str:
     """The number after the last `####`, without thousands separators."""
     _, mark, tail = answer.rpartition(GOLD_MARK)

@@ -15,12 +15,22 @@ from typing import Any, TypeAlias, TypeVar
 
 from ropewalk.data.columns import json_value, renamed
 from ropewalk.data.config import RowFile
-from ropewalk.data.forms import RefusedRow, document_text, parse
+from ropewalk.data.forms import RefusedRow, document_text, parse, step_fields
 from ropewalk.data.rows import read_records
+from ropewalk.data.steps import steps_of, text_of_steps
 from ropewalk.records.errors import InputError
-from ropewalk.records.prompt import Demonstration, Dialogue, Document, Json, Message, PreferencePair, Prompt
+from ropewalk.records.prompt import (
+    Demonstration,
+    Dialogue,
+    Document,
+    Json,
+    LabelledSteps,
+    Message,
+    PreferencePair,
+    Prompt,
+)
 
-R = TypeVar("R", Document, Demonstration, PreferencePair, Prompt)
+R = TypeVar("R", Document, Demonstration, PreferencePair, Prompt, LabelledSteps)
 
 Rows: TypeAlias = str | Path | RowFile
 """Where rows come from: a path, or a path with what its columns mean."""
@@ -130,6 +140,23 @@ def prompts_rows(
         return made
 
     return _collect(rows, record, lambda made: plain(made.dialogue), limit)
+
+
+def labelled_steps(rows: Rows, separator: str, *, limit: Limit | None = None) -> tuple[list[LabelledSteps], ReadReport]:
+    """Completions in steps with a label each; a row whose steps the separator would cut otherwise is refused."""
+
+    def record(fields: Mapping[str, Any]) -> LabelledSteps:
+        dialogue, (steps, labels, finished) = parse(fields).dialogue, step_fields(fields)
+        text = text_of_steps(steps, separator, finished=finished)
+        if len(cut := steps_of(text, separator, ended=finished)) != len(steps):
+            raise RefusedRow(f"its {len(steps)} steps are {len(cut)} by the separator {separator!r}")
+        key = _id(fields, [plain(dialogue), *steps, list(labels), finished])
+        return LabelledSteps(key, dialogue, steps, labels, finished)
+
+    def said(made: LabelledSteps) -> Json:
+        return [plain(made.dialogue), text_of_steps(made.steps, separator, finished=made.finished)]
+
+    return _collect(rows, record, said, limit)
 
 
 def plain(dialogue: Dialogue) -> Json:

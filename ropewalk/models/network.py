@@ -44,7 +44,8 @@ class Network(nn.Module):
     """Takes the given model over: sets ropewalk's attention in its config once, and eval mode.
 
     `heads` is any non-empty subset of policy, value, reward; scalar heads are linear maps of the last hidden state
-    without bias, in float32, zero at first; a loaded reward model may have several reward heads. Raises `InputError` for an architecture it cannot run packed.
+    without bias, in float32, zero at first; a loaded reward model may have several reward heads. Raises `InputError`
+    for an architecture it cannot run packed.
     """
 
     def __init__(self, causal_lm: PreTrainedModel, heads: Heads = POLICY) -> None:

@@ -57,3 +57,16 @@ class PreferencePair:
     dialogue: Dialogue
     chosen: str
     rejected: str
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledSteps:
+    """A completion in steps, each with the chance in [0, 1] that what has been said so far comes out right."""
+
+    id: str
+    dialogue: Dialogue
+    steps: tuple[str, ...]
+    """Without the separators between them."""
+    labels: tuple[float, ...]
+    finished: bool = True
+    """Whether the last step ends the completion; False: a separator follows, and more."""
