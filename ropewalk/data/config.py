@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -126,6 +126,12 @@ class Curriculum(Section):
         return self
 
 
+class KeepFlat(Section):
+    """Groups whose rewards are all equal train like any other, with advantages of 0."""
+
+    kind: Literal["keep"] = "keep"
+
+
 class DropFlat(Section):
     """Groups whose rewards are all equal, which teach nothing, are dropped."""
 
@@ -142,3 +148,39 @@ class RefillFlat(Section):
     """Rewards that differ by no more count as equal."""
     most: Annotated[float, Field(ge=1)] = 3.0
     """Groups drawn at most, as a multiple of those wanted; then the iteration goes on with what there is."""
+
+
+FlatGroups: TypeAlias = Annotated[KeepFlat | DropFlat | RefillFlat, Field(discriminator="kind")]
+
+
+class Solved(Section):
+    """A sample passes as the task itself calls it solved."""
+
+    kind: Literal["solved"] = "solved"
+
+
+class Reaches(Section):
+    """A sample passes where a scorer gives it enough."""
+
+    kind: Literal["score"] = "score"
+    scorer: str
+    """The scorer, by name."""
+    at_least: float = 1.0
+    """The least score that passes."""
+
+
+class Select(Section):
+    """How `ropewalk select` measures prompts, and which it keeps."""
+
+    samples: Annotated[int, Field(ge=1)] = 16
+    """Samples of each prompt."""
+    prompts: Annotated[int, Field(ge=1)] | None = None
+    """How many prompts are looked at, drawn by the seed; all, if it is not given."""
+    passes: Annotated[Solved | Reaches, Field(discriminator="kind")] = Solved()
+    """What passes."""
+    keep: Keep = Keep()
+    """Which pass rates are worth training on."""
+    buckets: Buckets = Buckets()
+    """What is called easy, medium and hard."""
+    coverage: Coverage = Coverage()
+    """Which prompts are alike, and how many of a kind are kept."""

@@ -7,11 +7,12 @@ one scorer, which abstains on the prompts of parts that have none of that name.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from ropewalk.data.order import PART
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Abstain, Outcome
-from ropewalk.tasks.task import PART, Scorer, Task
+from ropewalk.tasks.task import Scorer, Task
 
 
 def mixture_task(parts: Mapping[str, Task], weights: Mapping[str, float]) -> Task:

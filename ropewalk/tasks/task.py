@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
 
+from ropewalk.data.order import PART
 from ropewalk.data.split import is_held_out
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Prompt
@@ -21,8 +22,6 @@ from ropewalk.tasks.environments.protocol import EnvironmentFactory
 
 TRAIN, HELDOUT = "train", "heldout"
 HELDOUT_SHARE = 0.1
-PART = "task"
-"""Key of a prompt's and a sample's info that names the part of a mixture it is of."""
 
 Scorer: TypeAlias = Callable[[Prompt, Sample], Outcome | float | bool | None]
 """Judges one sample of one prompt; see `scoring.run.outcome_of` for what each return value means."""
@@ -123,15 +122,15 @@ class Task:
     def _read(self, name: str) -> dict[str, tuple[Prompt, ...]]:
         source = self.prompts
         if callable(source):
-            found = {name: _prompts(source(name))}
+            found = {name: as_prompts(source(name))}
         elif isinstance(source, Mapping):
             if name not in source:
                 raise InputError(f"task {self.name!r} has no split {name!r}: it has {', '.join(source)}")
-            found = {split: _prompts(prompts) for split, prompts in source.items()}
+            found = {split: as_prompts(prompts) for split, prompts in source.items()}
         else:
             if name not in (TRAIN, HELDOUT):
                 raise InputError(f"task {self.name!r} has no split {name!r}: it has {TRAIN}, {HELDOUT}")
-            found = split_prompts(_prompts(source))
+            found = split_prompts(as_prompts(source))
         self._check(name, found)
         return found
 
@@ -168,5 +167,5 @@ def split_prompts(prompts: Iterable[Prompt], share: float = HELDOUT_SHARE) -> di
     }
 
 
-def _prompts(given: Prompts) -> tuple[Prompt, ...]:
+def as_prompts(given: Prompts) -> tuple[Prompt, ...]:
     return tuple(p if isinstance(p, Prompt) else Prompt(id=prompt_id(p), dialogue=p) for p in given)

@@ -12,12 +12,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from ropewalk.data.order import PART
 from ropewalk.records.errors import InputError, RunStopped
 from ropewalk.records.metric import Metric
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Abstain, Failed, Outcome, Score
-from ropewalk.tasks.task import PART, Scorer, Task
+from ropewalk.tasks.task import Scorer, Task
 
 DOMAIN = "domain"
 """Key of a prompt's info: what its reward is mixed and normalised by."""
