@@ -4,17 +4,17 @@ How scores become a reward is in `scoring/config.py`.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from ropewalk.config.schema import Section, Seed
 from ropewalk.data.config import RowFile
+from ropewalk.tasks.scoring.kinds.config import Scorers
+from ropewalk.tasks.scoring.numbers import AnswerPlace
 
 Share: TypeAlias = Annotated[float, Field(ge=0.0, le=1.0)]
 Count: TypeAlias = Annotated[int, Field(ge=1)]
-AnswerPlace: TypeAlias = Literal["anywhere", "marked"]
-"""`marked`: after `####`, in the last `\\boxed{}`, or after "answer is"; `anywhere`: else the last number, too."""
 
 
 class CityTask(Section):
@@ -35,8 +35,11 @@ class Gsm8kTask(Section):
     kind: Literal["gsm8k"] = "gsm8k"
     instruction: str = "Solve the problem in a few short steps. End with a line '#### number'."
     """Follows the question in the prompt."""
-    answer: AnswerPlace = "anywhere"
-    """Where an answer counts: after a marker only, or else the last number too."""
+    answer: AnswerPlace | Literal["maths"] = "anywhere"
+    """Where a number counts: after a marker only, or else the last one too; `maths`: any spelling of it, as the maths
+    scorer reads it, for which no answer is a failure and not a wrong one."""
+    scorers: Scorers = Field(default_factory=dict)
+    """More scorers beside `correct`, by name."""
 
 
 class SumsTask(Section):
@@ -59,14 +62,24 @@ class SumsTask(Section):
     """Held-out sums, none of which is a training sum in another order."""
     seed: Seed = 0
     """Of the choice of sums."""
+    scorers: Scorers = Field(default_factory=dict)
+    """More scorers beside `correct` and `format`, by name."""
 
 
 class PromptsTask(Section):
-    """Prompts of a JSONL file, each with its gold number; data.path names it."""
+    """Prompts of a file, each with what its scorers ask for (a gold answer, an info); data.path names it."""
 
     kind: Literal["prompts"] = "prompts"
     answer: AnswerPlace = "anywhere"
-    """Where an answer counts: after a marker only, or else the last number too."""
+    """Where a number counts if there are no other scorers: after a marker only, or else the last number too."""
+    scorers: Scorers = Field(default_factory=dict)
+    """Scorers by name, the first of which decides what is solved; none: `correct`, for the gold number."""
+
+    @model_validator(mode="after")
+    def _answers(self) -> Self:
+        if self.scorers and self.answer != "anywhere":
+            raise ValueError("answer has no effect beside scorers: give a scorer of kind = 'number' its own answer")
+        return self
 
 
 class FileTask(Section):
@@ -75,6 +88,8 @@ class FileTask(Section):
     kind: Literal["file"] = "file"
     path: str
     """A Python file that defines TASK; it is run as it stands."""
+    scorers: Scorers = Field(default_factory=dict)
+    """More scorers beside the task's own, by name."""
 
 
 class GymTask(Section):
@@ -95,6 +110,8 @@ class GymTask(Section):
     """Held-out prompts, none of which is a training prompt."""
     seed: Seed = 0
     """Of the prompts."""
+    scorers: Scorers = Field(default_factory=dict)
+    """More scorers beside `verified` and `solved`, by name."""
 
 
 OneTask: TypeAlias = Annotated[

@@ -9,8 +9,10 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Message, Prompt
 from ropewalk.tasks.config import Gsm8kTask
 from ropewalk.tasks.files import gold_prompts
+from ropewalk.tasks.scoring.maths.policy import GSM8K
+from ropewalk.tasks.scoring.maths.scorer import MathScorer
 from ropewalk.tasks.scoring.numbers import NumberScorer
-from ropewalk.tasks.task import HELDOUT, TRAIN, PromptSource, Task
+from ropewalk.tasks.task import HELDOUT, TRAIN, PromptSource, Scorer, Task
 
 _ENDINGS = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
 
@@ -31,7 +33,11 @@ def gsm8k_task(config: Gsm8kTask, rows: Rows) -> Task:
         refused += test_report.refused
         refused += tuple((str(test_file), "it is also a training problem") for p in test if p.id in known)
         prompts = {TRAIN: train, HELDOUT: [prompt for prompt in test if prompt.id not in known]}
-    return Task(name="gsm8k", prompts=prompts, scorers={"correct": NumberScorer(config.answer)}, refused=refused)
+    return Task(name="gsm8k", prompts=prompts, scorers={"correct": _scorer(config)}, refused=refused)
+
+
+def _scorer(config: Gsm8kTask) -> Scorer:
+    return MathScorer(GSM8K) if config.answer == "maths" else NumberScorer(config.answer)
 
 
 def _files(path: Path) -> tuple[Path, Path | None]:

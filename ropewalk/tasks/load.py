@@ -6,7 +6,8 @@ from typing import Any
 from ropewalk.data.read import Rows
 from ropewalk.records.errors import InputError
 from ropewalk.tasks.city.task import city_task
-from ropewalk.tasks.config import FileTask, Gsm8kTask, MixtureTask, PromptsTask, TaskSection
+from ropewalk.tasks.config import FileTask, Gsm8kTask, GymTask, MixtureTask, PromptsTask, SumsTask, TaskSection
+from ropewalk.tasks.extra import with_scorers
 from ropewalk.tasks.files import prompts_task, task_from_file
 from ropewalk.tasks.gsm8k import gsm8k_task
 from ropewalk.tasks.gym import gym_task
@@ -26,15 +27,23 @@ def load_task(config: TaskSection, data: Rows | None = None) -> Task:
 
 
 def _gsm8k(config: Gsm8kTask, data: Rows | None) -> Task:
-    return gsm8k_task(config, _rows(config, data))
+    return with_scorers(gsm8k_task(config, _rows(config, data)), config.scorers)
 
 
 def _prompts(config: PromptsTask, data: Rows | None) -> Task:
-    return prompts_task(_rows(config, data), config.answer)
+    return prompts_task(_rows(config, data), config)
 
 
 def _file(config: FileTask, _: Rows | None) -> Task:
-    return task_from_file(config.path)
+    return with_scorers(task_from_file(config.path), config.scorers)
+
+
+def _sums(config: SumsTask, _: Rows | None) -> Task:
+    return with_scorers(sums_task(config), config.scorers)
+
+
+def _gym(config: GymTask, _: Rows | None) -> Task:
+    return with_scorers(gym_task(config), config.scorers)
 
 
 def _mixture(config: MixtureTask, _: Rows | None) -> Task:
@@ -56,9 +65,9 @@ def _rows(config: Gsm8kTask | PromptsTask, data: Rows | None) -> Rows:
 _LOADERS: Mapping[str, Callable[[Any, Rows | None], Task]] = {
     "city": lambda config, _: city_task(config),
     "gsm8k": _gsm8k,
-    "sums": lambda config, _: sums_task(config),
+    "sums": _sums,
     "prompts": _prompts,
     "file": _file,
-    "gym": lambda config, _: gym_task(config),
+    "gym": _gym,
     "mixture": _mixture,
 }

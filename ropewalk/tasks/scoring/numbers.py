@@ -22,7 +22,9 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Json, Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Score
-from ropewalk.tasks.config import AnswerPlace
+
+AnswerPlace: TypeAlias = Literal["anywhere", "marked"]
+"""`marked`: after `####`, in the last `\\boxed{}`, or after "answer is"; `anywhere`: else the last number, too."""
 
 Gold: TypeAlias = Fraction | frozenset[Fraction] | tuple[Fraction, ...]
 """One number, all of a set in any order, or a tuple in its order."""
@@ -145,6 +147,17 @@ def parse_gold(value: Json) -> Gold:
             numbers = tuple(_gold_number(member) for member in members)
             return frozenset(numbers) if kind == "set" else numbers
     return _gold_number(value)
+
+
+def gold_fault(gold: Json) -> str | None:
+    """What is wrong with a gold answer; None if it can be read."""
+    if gold is None:
+        return "is missing"
+    try:
+        parse_gold(gold)
+    except InputError:
+        return "is no number"
+    return None
 
 
 def _gold_number(value: Json) -> Fraction:

@@ -1,4 +1,4 @@
-"""The layered code reward: rule → compile → public tests → hidden tests → judge, each in [0, 1], with gates between.
+"""The layered code reward: format → compile → public tests → hidden tests → judge, each in [0, 1], with gates between.
 
     reward = Σ weight · layer over the layers that were reached
 
@@ -14,11 +14,11 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.score import Abstain, Failed, Outcome, Score
 from ropewalk.tasks.scoring.code.evaluate import Evaluation, Results
 
-Layer: TypeAlias = Literal["rule", "compile", "public", "hidden", "judge"]
-LAYERS: tuple[Layer, ...] = ("rule", "compile", "public", "hidden", "judge")
+Layer: TypeAlias = Literal["format", "compile", "public", "hidden", "judge"]
+LAYERS: tuple[Layer, ...] = ("format", "compile", "public", "hidden", "judge")
 
-WEIGHTS: Mapping[Layer, float] = {"rule": 0.1, "compile": 0.0, "public": 0.5, "hidden": 0.3, "judge": 0.1}
-GATES: Mapping[Layer, float] = {"rule": 1.0, "compile": 1.0, "public": 1.0, "hidden": 1.0}
+WEIGHTS: Mapping[Layer, float] = {"format": 0.1, "compile": 0.0, "public": 0.5, "hidden": 0.3, "judge": 0.1}
+GATES: Mapping[Layer, float] = {"format": 1.0, "compile": 1.0, "public": 1.0, "hidden": 1.0}
 MAX_ANSWERS_SHARE = 0.5
 """Public examples whose answers may stand in the program, as a share; one alone is never held against it."""
 
@@ -45,9 +45,9 @@ def layer_outcomes(found: Evaluation | None, examples: int, judge: Outcome | Non
     """Each layer's own outcome, before any gate. `found` is None for a completion without a program."""
     if found is None:
         nothing: dict[Layer, Outcome] = {layer: Abstain("there is no program") for layer in LAYERS}
-        return nothing | {"rule": Score(0.0)}
+        return nothing | {"format": Score(0.0)}
     broken = Failed("refused", found.fault) if found.fault else None
-    parts: dict[Layer, Outcome] = {"rule": rule_outcome(found, examples), "compile": Score(found.text.compiles)}
+    parts: dict[Layer, Outcome] = {"format": format_outcome(found, examples), "compile": Score(found.text.compiles)}
     parts["public"] = broken or _share(found.public)
     parts["hidden"] = broken or _share(found.hidden)
     return parts | {"judge": Abstain("no judge") if judge is None else judge}
@@ -57,7 +57,7 @@ def _share(part: Results | None) -> Outcome:
     return Score(part.share) if part else Abstain("no tests, or not reached")
 
 
-def rule_outcome(found: Evaluation, examples: int) -> Score:
+def format_outcome(found: Evaluation, examples: int) -> Score:
     """1 for a program that uses nothing forbidden and does not have the examples' answers written into it, else 0.
 
     What does not compile breaks no rule here: the next layer says so.

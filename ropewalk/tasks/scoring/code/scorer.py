@@ -21,7 +21,7 @@ from ropewalk.tasks.scoring.code.once import Once
 from ropewalk.tasks.scoring.code.suite import suite_of
 from ropewalk.tasks.scoring.run import outcome_of
 from ropewalk.tasks.scoring.sandbox.box import SandboxFault
-from ropewalk.tasks.scoring.sandbox.pool import SandboxPool
+from ropewalk.tasks.scoring.sandbox.shared import Pool
 from ropewalk.tasks.task import Scorer
 
 REMEMBERED = 4096
@@ -54,7 +54,7 @@ class CodeEvaluator:
 
     def __init__(
         self,
-        pool: SandboxPool,
+        pool: Pool,
         *,
         extraction: Extraction | None = None,
         forbidden: Forbidden | None = None,
@@ -111,7 +111,7 @@ class CodeScorer:
 
 
 def code_scorers(
-    pool: SandboxPool, *, credit: Literal["all", "share"] = "all", extraction: Extraction | None = None
+    pool: Pool, *, credit: Literal["all", "share"] = "all", extraction: Extraction | None = None
 ) -> dict[str, Scorer]:
     """`code`, and beside it the share of tests by how else they ended: `code_timeout`, `code_raised`, …"""
     evaluator = CodeEvaluator(pool, extraction=extraction)
@@ -119,14 +119,14 @@ def code_scorers(
 
 
 def layered_scorers(
-    pool: SandboxPool,
+    pool: Pool,
     *,
     layering: Layering | None = None,
     extraction: Extraction | None = None,
     forbidden: Forbidden | None = None,
     judge: Scorer | None = None,
 ) -> dict[str, Scorer]:
-    """`code` (the layered reward), each layer by itself (`code_rule`, `code_public`, …), and how tests ended.
+    """`code` (the layered reward), each layer by itself (`code_format`, `code_public`, …), and how tests ended.
 
     `judge` fills the judge's slot; it is asked only about programs that the gates let through, and answers in [0, 1].
     """

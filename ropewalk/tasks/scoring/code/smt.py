@@ -14,8 +14,8 @@ from ropewalk.records.sample import Sample
 from ropewalk.records.score import Failed, Outcome, Score
 from ropewalk.tasks.scoring.code.extract import blocks
 from ropewalk.tasks.scoring.sandbox.box import SandboxFault
-from ropewalk.tasks.scoring.sandbox.pool import SandboxPool
 from ropewalk.tasks.scoring.sandbox.program import Call
+from ropewalk.tasks.scoring.sandbox.shared import Pool
 
 KINDS = ("values", "term")
 TAGS = ("smt", "smt2", "smtlib", "lisp", "text", "")
@@ -27,7 +27,7 @@ class SmtScorer:
     The pool must show z3: `SandboxPool(packages=["z3"])`, with the package `z3-solver` of ropewalk[tasks].
     """
 
-    def __init__(self, pool: SandboxPool, *, solver_seconds: float = 2.0) -> None:
+    def __init__(self, pool: Pool, *, solver_seconds: float = 2.0) -> None:
         if solver_seconds >= pool.limits.test_seconds:
             raise InputError(
                 f"z3 is given {solver_seconds:g} s and its sandbox {pool.limits.test_seconds:g} s: raise test_seconds"

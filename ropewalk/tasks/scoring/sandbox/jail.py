@@ -13,6 +13,7 @@ programs run in both as a user that owns nothing else, which takes the sting out
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -50,6 +51,8 @@ class Jail:
     """Descriptor; only as root with bubblewrap."""
     first_user: int | None = None
     """Real user ids from here on are the programs'; only as root without bubblewrap."""
+    stopping: threading.Event = field(default_factory=threading.Event, repr=False)
+    """Set: whatever runs in it is to be ended, without a verdict."""
     _closed: bool = field(default=False, repr=False)
 
     def close(self) -> None:

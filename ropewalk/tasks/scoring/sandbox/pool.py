@@ -83,6 +83,11 @@ class SandboxPool:
         """Findings of one program: one per request."""
         return self.run(lambda box: box.run(source, requests))
 
+    def stop(self) -> None:
+        """End what runs within a moment, drop what waits, let go of everything."""
+        self._jail.stopping.set()
+        self.close()
+
     def close(self) -> None:
         """Finish what runs, drop what waits, let go of everything."""
         self._threads.shutdown(wait=True, cancel_futures=True)

@@ -160,6 +160,8 @@ class Running:
             self._fds["namespace"] = os.pidfd_open(self._inner)
 
     def _wait(self, deadline: float) -> None:
+        if self._jail.stopping.is_set():
+            raise SandboxFault("the pool of sandboxes was stopped")
         left = deadline - time.monotonic()
         if left <= 0:
             raise Gone("timeout")

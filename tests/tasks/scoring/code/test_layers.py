@@ -61,7 +61,7 @@ def test_a_failed_layer_fails_the_reward_and_one_outside_its_range_is_refused() 
 
 
 def test_unknown_layers_and_gates_are_refused() -> None:
-    with pytest.raises(InputError, match="layers are rule, compile"):
+    with pytest.raises(InputError, match="layers are format, compile"):
         Layering(weights={"style": 1.0})  # type: ignore[dict-item]
     with pytest.raises(InputError, match=r"gates lie in 0\.\.1"):
         Layering(gates={"public": 2.0})
@@ -75,13 +75,13 @@ def test_outcomes_of_an_evaluation() -> None:
     found = summary(TextFacts(True), findings_of(True, False), None)
     assert found.counts == {"passed": 1, "timeout": 1}
     told = layer_outcomes(found, 2, None)
-    assert (told["rule"], told["compile"], told["public"]) == (Score(1.0), Score(1.0), Score(0.5))
+    assert (told["format"], told["compile"], told["public"]) == (Score(1.0), Score(1.0), Score(0.5))
     assert isinstance(told["hidden"], Abstain) and isinstance(told["judge"], Abstain)
     assert layered(layer_outcomes(None, 2, None), Layering())[1] == Score(0.0)
 
 
 @pytest.mark.parametrize(
-    ("text", "examples", "rule"),
+    ("text", "examples", "kept"),
     [
         (TextFacts(True), 4, 1.0),
         (TextFacts(False, "SyntaxError"), 4, 1.0),
@@ -92,8 +92,8 @@ def test_outcomes_of_an_evaluation() -> None:
         (TextFacts(True, answers=3), 3, 0.0),
     ],
 )
-def test_the_rule_layer(text: TextFacts, examples: int, rule: float) -> None:
-    assert layer_outcomes(Evaluation(text), examples, None)["rule"] == Score(rule)
+def test_the_format_layer(text: TextFacts, examples: int, kept: float) -> None:
+    assert layer_outcomes(Evaluation(text), examples, None)["format"] == Score(kept)
 
 
 def test_a_test_that_cannot_be_put_is_nobodys_wrong_answer() -> None:
