@@ -21,8 +21,10 @@ _OUT_OF = re.compile(
     r"(?<=[0-9])[ \t]*(?:\*\*)?[ \t]*(?:/[ \t]*|out[ \t]+of[ \t]+)(?:\*\*)?10(?![0-9]|[.,][0-9]|[ \t]*/)"
 )
 _NUMBER = re.compile(r"[0-9]+(?:[.,:][0-9]+)*")
-_BEFORE = "-−–+±~≈<>≤≥≦≧^_$€£"
-_AFTER = "%‰+^°/"
+_SIGNS = tuple("-−–+^$€£")
+_BOUNDS = (*"±~≈<>≤≥≦≧≠", "<=", ">=", "!=", "=<")
+"""A sign counts where it touches the number, a bound also with a space between."""
+_AFTER = tuple("%‰+^°/")
 
 
 def mark_in(text: str) -> int | Failed:
@@ -52,14 +54,10 @@ def _whole(text: str, found: re.Match[str]) -> int | None:
     if len(digits) > 2 or not digits.isdigit() or digits[0] == "0" or not LOWEST <= int(digits) <= HIGHEST:
         return None
     before, after = text[: found.start()], text[found.end() :]
+    touching = before.rstrip("*_")  # emphasis is no part of a number
+    signed = touching.endswith(_SIGNS) or touching.rstrip(" \t").endswith(_BOUNDS)
     glued = _is_latin(before[-1:]) or _is_latin(after[:1])
-    # A sign counts if it touches the number; a bound counts with a space between as well. Emphasis is taken off.
-    touching = before.rstrip("*_")[-1:]
-    bounded = touching and touching in _BEFORE.replace("_", "") and not before.rstrip("*_ ").endswith(("--", "—"))
-    spaced = before.rstrip("*_ \t")[-1:]
-    bounded = bounded or (spaced and spaced in "±~≈<>≤≥≦≧")
-    following = after.lstrip("*_")[:1]
-    return None if glued or bounded or (following and following in _AFTER) else int(digits)
+    return None if glued or signed or after.lstrip("*_").startswith(_AFTER) else int(digits)
 
 
 def _is_latin(character: str) -> bool:
