@@ -16,6 +16,7 @@ from ropewalk.models.network import Network
 from ropewalk.records.errors import InputError
 from ropewalk.records.sample import Completion, Finish, Request
 from ropewalk.records.version import PolicyVersion
+from ropewalk.rollout.protocol import Joining
 
 # --- tokenizers ------------------------------------------------------------------------------------
 
@@ -202,11 +203,15 @@ class ScriptedEngine:
             known.add(key)
         self._waiting.extend(requests)
 
-    def stream(self) -> Iterator[Completion]:
+    def stream(self, joining: Joining | None = None) -> Iterator[Completion]:
         while True:
             while self._ready:
                 yield self._ready.pop(0)
-            if self._paused or not (self._waiting or self._live):
+            if self._paused:
+                return
+            if joining is not None and (asked := joining()):
+                self.submit(asked)
+            if not (self._waiting or self._live):
                 return
             self.step()
 

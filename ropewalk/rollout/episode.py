@@ -1,11 +1,12 @@
-"""From prompts to samples: which requests are made, and what becomes of their completions.
+"""From prompts to samples: which requests are made, and how an engine answers them.
 
-Every request yields exactly one sample, in the order of the requests. A failed completion is asked for again a
-bounded number of times; what still fails stays in the list as `failed`, and too many of them stop the run.
+Every request is answered by exactly one completion, which is heard as soon as it ends. A failed one is asked for
+again a bounded number of times; what still fails is heard as `failed`, and too many of them stop the run.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +15,12 @@ from ropewalk.records.errors import InputError, RunStopped
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Completion, Request, Sample, SamplingRecord, sample_of
 from ropewalk.records.version import sample_seed
+from ropewalk.rollout.inbox import Inbox
 from ropewalk.rollout.protocol import RolloutEngine
+
+Key: TypeAlias = tuple[str, int]
+RETRIES = 2
+"""How often a failed completion is asked for again."""
 
 
 def requests(
@@ -44,37 +50,65 @@ def requests(
     return asked
 
 
-def collect(
-    engine: RolloutEngine, asked: Sequence[Request], *, retries: int = 2, most_failed_share: float = 0.5
-) -> list[Sample]:
-    """One sample per request, in order. Raises `RunStopped` if more than this share still fails after the retries.
+def answer(engine: RolloutEngine, inbox: Inbox, heard: Callable[[Completion], None], *, retries: int = RETRIES) -> None:
+    """Complete what comes through the inbox until it is closed; requests join between two tokens.
 
-    Interrupted in the middle, it leaves the engine with nothing running.
+    Interrupted in the middle, by whatever is raised in `heard` too, it leaves the engine with nothing running.
     """
-    done: dict[tuple[str, int], Completion] = {}
-    open_requests = list(asked)
-    for _ in range(1 + retries):
-        done |= _completions(engine, open_requests)
-        open_requests = [r for r in open_requests if done[r.group_id, r.index].finish == "failed"]
-        if not open_requests:
-            break
-    if len(open_requests) > most_failed_share * len(asked):
-        raise RunStopped(
-            f"{len(open_requests)} of {len(asked)} completions failed after {retries} retries: see to the engine, "
-            "then resume"
-        )
-    return [sample_of(done[request.group_id, request.index]) for request in asked]
+    open_requests = 0
+    tried: Counter[Key] = Counter()
 
+    def joining() -> Sequence[Request]:
+        nonlocal open_requests
+        taken = inbox.take(wait=False) or ()
+        open_requests += len(taken)
+        return taken
 
-def _completions(engine: RolloutEngine, asked: Sequence[Request]) -> dict[tuple[str, int], Completion]:
-    engine.submit(asked)
     whole = False
     try:
-        done = {(c.request.group_id, c.request.index): c for c in engine.stream()}
-        if not all((request.group_id, request.index) in done for request in asked):
-            raise InputError("the engine is paused, so samples cannot be collected: resume it first")
+        while (asked := inbox.take(wait=True)) is not None:
+            open_requests += len(asked)
+            engine.submit(asked)
+            for completion in engine.stream(joining):
+                key = key_of(completion.request)
+                if completion.finish == "failed" and tried[key] < retries:
+                    tried[key] += 1
+                    engine.submit([completion.request])
+                    continue
+                tried.pop(key, None)
+                open_requests -= 1
+                heard(completion)
+            if open_requests:
+                raise InputError("the engine is paused, so samples cannot be collected: resume it first")
         whole = True
     finally:
         if not whole:
             engine.abort()
-    return done
+            for _ in engine.stream():
+                pass
+
+
+def collect(
+    engine: RolloutEngine, asked: Sequence[Request], *, retries: int = RETRIES, most_failed_share: float = 0.5
+) -> list[Sample]:
+    """One sample per request, in order. Raises `RunStopped` if more than this share still fails after the retries."""
+    done: dict[Key, Completion] = {}
+    inbox = Inbox(asked)
+    inbox.close()
+    answer(engine, inbox, lambda completion: done.update({key_of(completion.request): completion}), retries=retries)
+    failed = sum(completion.finish == "failed" for completion in done.values())
+    check_failed(failed, len(asked), retries=retries, most_failed_share=most_failed_share)
+    return [sample_of(done[key_of(request)]) for request in asked]
+
+
+def check_failed(failed: int, asked: int, *, retries: int = RETRIES, most_failed_share: float = 0.5) -> None:
+    """Raises `RunStopped` if more than this share of what was asked has failed."""
+    if failed > most_failed_share * asked:
+        raise RunStopped(
+            f"{failed} of {asked} completions failed after {retries} retries: see to the engine, then resume"
+        )
+
+
+def key_of(request: Request) -> Key:
+    """What tells a request from all others that are in the engine with it."""
+    return request.group_id, request.index

@@ -1,11 +1,14 @@
 """What every engine can do. One contract suite, tests/contracts/test_rollout_engine.py, runs on all engines."""
 
-from collections.abc import Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypeAlias
 
 from ropewalk.models.network import Network
 from ropewalk.records.sample import Completion, Request
 from ropewalk.records.version import PolicyVersion
+
+Joining: TypeAlias = Callable[[], Sequence[Request]]
+"""Asked between two tokens for requests to put in line."""
 
 
 class RolloutEngine(Protocol):
@@ -36,8 +39,11 @@ class RolloutEngine(Protocol):
         """
         ...
 
-    def stream(self) -> Iterator[Completion]:
-        """Completions in the order in which they end, until none is left or the engine is paused."""
+    def stream(self, joining: Joining | None = None) -> Iterator[Completion]:
+        """Completions in the order in which they end, until none is left or the engine is paused.
+
+        What `joining` gives is submitted before every token; what it raises ends the iteration, not the requests.
+        """
         ...
 
     def pause(self) -> None:

@@ -3,7 +3,12 @@
     controller ── call("forward", batch=…) ──▶ split ──▶ worker 0 … worker n-1 ──▶ join ──▶ Future
 
 How a payload is cut and the answers are joined depends only on the method, so every host behaves alike.
-Calls reach each worker in the order they were made.
+Calls reach each worker in the order they were made. Sampling is no such call: requests go in one by one, and each
+completion is heard as soon as it ends.
+
+    controller ── inbox ──▶ the worker with the least to do ──▶ heard(completion)
+        ▲                                                            │
+        └──────────── further requests, from any thread ◀────────────┘
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +20,9 @@ import numpy as np
 
 from ropewalk.records.metric import Metric, merge
 from ropewalk.records.packed import PackedBatch
+from ropewalk.records.sample import Completion, Request, Sample, sample_of
+from ropewalk.rollout.episode import Key, check_failed, key_of
+from ropewalk.rollout.inbox import Inbox
 from ropewalk.training.packing import split_dp
 
 Payload = dict[str, Any]
@@ -29,8 +37,36 @@ class Crew(Protocol):
     def call(self, method: str, **payload: Any) -> Future[Any]:
         """Run a worker method on every rank, each with its share; the future holds the joined answer."""
 
+    def generate(self, inbox: Inbox, heard: Callable[[Completion], None]) -> Future[None]:
+        """Complete what comes through the inbox until it is closed. The future is done when all is answered.
+
+        `heard` gets each completion as it ends, one at a time, in a thread of the host's choice; what is known of a
+        completion depends on its request and the weights, never on the others or on the number of workers. If
+        `heard` raises or the inbox is abandoned, what runs is aborted, the future raises that, and the crew lives on.
+        """
+
     def close(self) -> None:
         """End the workers."""
+
+
+def samples_of(crew: Crew, requests: Sequence[Request]) -> list[Sample]:
+    """One sample per request, in order. Raises `RunStopped` if most of them failed."""
+    done: dict[Key, Completion] = {}
+    inbox = Inbox(requests)
+    inbox.close()
+    complete(crew, inbox, lambda completion: done.update({key_of(completion.request): completion}))
+    check_failed(sum(completion.finish == "failed" for completion in done.values()), len(requests))
+    return [sample_of(done[key_of(request)]) for request in requests]
+
+
+def complete(crew: Crew, inbox: Inbox, heard: Callable[[Completion], None]) -> None:
+    """Generate and wait for the end of it. Whoever stops waiting, by Ctrl-C say, stops the generation too."""
+    future = crew.generate(inbox, heard)
+    try:
+        future.result()
+    except BaseException:
+        inbox.abandon()
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +84,6 @@ def _same(payload: Payload, n: int) -> list[Payload]:
 def _split_rows(payload: Payload, n: int) -> list[Payload]:
     batch: PackedBatch = payload["batch"]
     return [{**payload, "batch": batch.select(rows)} for rows in split_dp(batch, n)]
-
-
-def _split_requests(payload: Payload, n: int) -> list[Payload]:
-    requests = payload["requests"]
-    return [{**payload, "requests": requests[rank::n]} for rank in range(n)]
 
 
 def _first(_payload: Payload, answers: list[Any]) -> Any:
@@ -75,17 +106,11 @@ def _join_columns(payload: Payload, answers: list[Mapping[str, Column]]) -> dict
 ROW_OUTPUTS = frozenset({"scores", "head_scores"})
 
 
-def _join_samples(payload: Payload, answers: list[Sequence[Any]]) -> list[Any]:
-    n = len(answers)
-    return [answers[place % n][place // n] for place in range(len(payload["requests"]))]
-
-
 def _join_metrics(_payload: Payload, answers: list[Mapping[str, Metric]]) -> dict[str, Metric]:
     return merge(answers)
 
 
 DISPATCH: Mapping[str, Dispatch] = {
-    "generate": Dispatch(_split_requests, _join_samples),
     "forward": Dispatch(_split_rows, _join_columns),
     "train": Dispatch(_same, _join_metrics),
     "gradients": Dispatch(_same, _first),

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Sample, SamplingRecord
 from ropewalk.rollout.episode import requests
-from ropewalk.runtime.crew import Crew
+from ropewalk.runtime.crew import Crew, samples_of
 from ropewalk.tasks.scoring.run import score_samples
 from ropewalk.tasks.task import Task
 
@@ -43,5 +43,5 @@ class Rollouts:
             iteration=iteration,
             earlier=earlier,
         )
-        drawn = self.crew.call("generate", requests=wanted).result()
+        drawn = samples_of(self.crew, wanted)
         return score_samples(self.task, {prompt.id: prompt for prompt, _ in asked}, drawn)

@@ -6,7 +6,7 @@ process group. Every rank builds the same weights from the same setup, so nothin
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,9 +31,10 @@ from ropewalk.parallel.groups import Group
 from ropewalk.records.errors import InputError
 from ropewalk.records.metric import Metric
 from ropewalk.records.packed import PackedBatch
-from ropewalk.records.sample import Request, Sample, SamplingRecord
+from ropewalk.records.sample import Completion, SamplingRecord
 from ropewalk.records.version import PolicyVersion
-from ropewalk.rollout.episode import collect
+from ropewalk.rollout.episode import answer
+from ropewalk.rollout.inbox import Inbox
 from ropewalk.rollout.native.engine import NativeEngine
 from ropewalk.rollout.probe import probe
 from ropewalk.runtime.names import of_role
@@ -118,11 +119,11 @@ class Worker:
 
     # -- calls -------------------------------------------------------------------------------------------------
 
-    def generate(self, requests: Sequence[Request]) -> list[Sample]:
-        """Samples of these requests, in their order."""
+    def answer(self, inbox: Inbox, heard: Callable[[Completion], None]) -> None:
+        """Complete what comes through the inbox until it is closed; `heard` gets each completion as it ends."""
         if self.engine is None:
             raise RuntimeError("this worker was set up without an engine")
-        return collect(self.engine, requests)
+        answer(self.engine, inbox, heard)
 
     def forward(
         self, role: str, batch: PackedBatch, outputs: frozenset[str], sampling: SamplingRecord | None
@@ -234,8 +235,8 @@ class Worker:
         match setup.source:
             case FromPolicy(path, dtype):
                 loaded = load_policy(path, dtype=dtype)
-            case FromScorer(path):
-                loaded = load_scorer(path)
+            case FromScorer(path, many_heads):
+                loaded = load_scorer(path, many_heads=many_heads)
             case FromSizes(config, vocabulary, seed):
                 loaded = fresh_policy(config, vocabulary.words, vocabulary.eos, vocabulary.pad, seed=seed)
             case FromRole(role):

@@ -20,7 +20,7 @@ from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Request, SamplingRecord
 from ropewalk.rollout.config import NativeEngineConfig
 from ropewalk.rollout.episode import requests
-from ropewalk.runtime.crew import Crew
+from ropewalk.runtime.crew import Crew, samples_of
 from ropewalk.runtime.hosts.inline import InlineCrew
 from ropewalk.runtime.hosts.local import LocalCrew
 from ropewalk.runtime.roles import FromRole, FromSizes, ObjectiveSpec, RoleSetup, Setup, Training
@@ -70,7 +70,7 @@ def asked(prompts: int = 3, group_size: int = 3) -> list[Request]:
 
 def batch_of(crew: Crew, prompts: int = 3) -> PackedBatch:
     """Samples with advantages, old values, returns, and NaN wherever nothing trains."""
-    batch = pack_samples(crew.call("generate", requests=asked(prompts)).result())
+    batch = pack_samples(samples_of(crew, asked(prompts)))
     policy = batch.token_columns["policy_mask"].astype(bool)
     generator = np.random.default_rng(1)
 
@@ -113,8 +113,7 @@ def batch(alone: InlineCrew) -> PackedBatch:
 def test_answers_are_those_of_one_process(crew: Crew, alone: InlineCrew, batch: PackedBatch) -> None:
     """Samples are token-equal in the order of the requests; columns stand where their tokens stand; gradients agree
     to 1e-6; metrics merge to those of the whole (Faults A1, P1). The whole life of a crew, on one crew."""
-    found = crew.call("generate", requests=asked()).result()
-    expected = alone.call("generate", requests=asked()).result()
+    found, expected = samples_of(crew, asked()), samples_of(alone, asked())
     assert [(s.prompt_id, s.index) for s in found] == [(r.prompt_id, r.index) for r in asked()]
     for mine, theirs in zip(found, expected, strict=True):
         assert np.array_equal(mine.tokens_T, theirs.tokens_T)
@@ -154,11 +153,9 @@ def test_answers_are_those_of_one_process(crew: Crew, alone: InlineCrew, batch: 
     assert crew.call("publish").result().step == 2
     crew.call("load_state_tensors", tensors=others).result()
     assert crew.call("fingerprint", role="actor").result() == other.call("fingerprint", role="actor").result()
-    after, after_other = (c.call("generate", requests=asked()) for c in (crew, other))
-    other.call("publish").result()
-    assert len(after.result()) == 9
+    assert len(samples_of(crew, asked())) == 9
     with pytest.raises(InputError, match="publish"):
-        after_other.result()
+        samples_of(other, asked())
 
 
 def test_a_share_may_be_empty(crew: Crew, alone: InlineCrew, batch: PackedBatch) -> None:
@@ -173,8 +170,8 @@ def test_a_share_may_be_empty(crew: Crew, alone: InlineCrew, batch: PackedBatch)
         assert gradient == pytest.approx(expected[name], rel=1e-5, abs=1e-8)
     assert crew.call("train", iteration=0, **payload).result()["loss_policy"].count > 0
     crew.call("publish").result()
-    assert len(crew.call("generate", requests=asked(1, 1)).result()) == 1
-    assert crew.call("generate", requests=[]).result() == []
+    assert len(samples_of(crew, asked(1, 1))) == 1
+    assert samples_of(crew, []) == []
 
 
 def test_calls_are_answered_in_the_order_they_were_made(crew: Crew, batch: PackedBatch) -> None:
@@ -257,7 +254,7 @@ def test_a_dead_rank_is_named_and_leaves_no_orphan(batch: PackedBatch, busy: boo
 def _driver(pipe: Connection) -> None:
     crew = LocalCrew(setup(2))
     pipe.send(pids(crew))
-    crew.call("generate", requests=asked(40, 20)).result()
+    samples_of(crew, asked(40, 20))
     pipe.recv()
 
 

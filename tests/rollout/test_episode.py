@@ -11,6 +11,7 @@ from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Completion, Request
 from ropewalk.records.version import PolicyVersion
 from ropewalk.rollout.episode import collect, requests
+from ropewalk.rollout.protocol import Joining
 from tests.fakes import Answer, ScriptedEngine
 from tests.rollout.helpers import settings
 
@@ -91,9 +92,10 @@ def test_too_many_failures_stop_the_run() -> None:
 
 def test_an_interrupted_collection_leaves_nothing_behind() -> None:
     class Interrupted(ScriptedEngine):
-        def stream(self) -> Iterator[Completion]:
-            yield next(super().stream())
-            raise KeyboardInterrupt
+        def stream(self, joining: Joining | None = None) -> Iterator[Completion]:
+            yield next(super().stream(joining))
+            if self._live:
+                raise KeyboardInterrupt
 
     broken = Interrupted()
     broken.publish(None, VERSION)

@@ -28,6 +28,7 @@ from ropewalk.rollout.native.sampling import draw
 from ropewalk.rollout.native.scheduler import Ended, Fresh, Limits, Scheduler, Shared
 from ropewalk.rollout.native.text import Texts
 from ropewalk.rollout.native.weights import WeightsWatch, check_same_tensors
+from ropewalk.rollout.protocol import Joining
 
 Ints = npt.NDArray[np.int64]
 
@@ -93,11 +94,15 @@ class NativeEngine:
             raise InputError("the engine has no weights yet: publish them first")
         self._scheduler.submit(requests)
 
-    def stream(self) -> Iterator[Completion]:
+    def stream(self, joining: Joining | None = None) -> Iterator[Completion]:
         while True:
             while self._ready:
                 yield self._ready.popleft()
-            if self._paused or self._scheduler.idle:
+            if self._paused:
+                return
+            if joining is not None and (asked := joining()):
+                self.submit(asked)
+            if self._scheduler.idle:
                 return
             self._ready.extend(self.step())
 

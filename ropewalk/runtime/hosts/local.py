@@ -6,9 +6,10 @@
                    └── pipe ───────▶ └── collectives among ranks over a file rendezvous
 
 The sending thread takes one call at a time: it sends every rank its share, then waits for every answer, so ranks
-see calls in one order and no two ranks can wait for each other in different calls. A rank that fails or dies ends
-the crew: the driver hears of whichever comes first, kills the others, and names the cause, not its echo at the
-other ranks. A rank whose driver dies ends with it.
+see calls in one order and no two ranks can wait for each other in different calls. While ranks generate, which is one
+call to whatever waits behind it, it hands out requests and hears completions; see `sampling.py`. A rank that fails or
+dies ends the crew: the driver hears of whichever comes first, kills the others, and names the cause, not its echo at
+the other ranks. A rank whose driver dies ends with it.
 """
 
 import multiprocessing
@@ -18,7 +19,7 @@ import signal
 import socket
 import tempfile
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -29,7 +30,10 @@ import torch
 
 from ropewalk.parallel.groups import open_group
 from ropewalk.records.errors import InputError, RopewalkError, RunStopped
+from ropewalk.records.sample import Completion
+from ropewalk.rollout.inbox import Inbox
 from ropewalk.runtime.crew import DISPATCH, Payload
+from ropewalk.runtime.hosts.sampling import GENERATE, Sampling, generate
 from ropewalk.runtime.orphans import end_with_parent
 from ropewalk.runtime.roles import Setup
 from ropewalk.runtime.worker import Worker
@@ -71,7 +75,10 @@ def _serve(pipe: Connection, setup: Setup, rank: int, rendezvous: str) -> None:
         pipe.send(None)
         while (message := pipe.recv()) is not None:
             method, share = message
-            pipe.send(_own(getattr(worker, method)(**share)))
+            if method == GENERATE:
+                generate(pipe, worker)
+            else:
+                pipe.send(_own(getattr(worker, method)(**share)))
     except (EOFError, BrokenPipeError):
         return
     except RopewalkError as error:
@@ -121,6 +128,10 @@ class LocalCrew:
     def call(self, method: str, **payload: Any) -> Future[Any]:
         return self._sender.submit(self._run, method, payload)
 
+    def generate(self, inbox: Inbox, heard: Callable[[Completion], None]) -> Future[None]:
+        """Each request goes to the rank with the least to do; `heard` is called by the sending thread."""
+        return self._sender.submit(self._generate, inbox, heard)
+
     def close(self) -> None:
         """End every rank; kill those that do not end by themselves. A second time does nothing."""
         if self._closed:
@@ -149,16 +160,39 @@ class LocalCrew:
                 continue
 
     def _run(self, method: str, payload: Payload) -> Any:
-        if self._over is not None:
-            raise RunStopped(f"the crew has ended ({self._over}): resume the run")
+        self._check_alive()
         dispatch = DISPATCH[method]
         shares = dispatch.split(payload, self.size)
         for rank, share in enumerate(shares):
-            try:
-                self._pipes[rank].send((method, share))
-            except OSError as error:
-                raise self._died(rank) from error
+            self._send(rank, (method, share))
         return dispatch.join(payload, self._answers(len(shares)))
+
+    def _generate(self, inbox: Inbox, heard: Callable[[Completion], None]) -> None:
+        self._check_alive()
+        sampling = Sampling(self._pipes, self._send, self._hear)
+        try:
+            sampling.run(inbox, heard)
+        except BaseException:
+            if self._over is None:
+                sampling.recall()
+            raise
+
+    def _hear(self, rank: int) -> Any:
+        """What a rank says next."""
+        said = self._receive(rank)
+        if isinstance(said, _Failure):
+            raise self._failed(rank, said, {})
+        return said
+
+    def _send(self, rank: int, message: Any) -> None:
+        try:
+            self._pipes[rank].send(message)
+        except OSError as error:
+            raise self._died(rank) from error
+
+    def _check_alive(self) -> None:
+        if self._over is not None:
+            raise RunStopped(f"the crew has ended ({self._over}): resume the run")
 
     def _answers(self, ranks: int) -> list[Any]:
         """The answers of the first `ranks` ranks, in their order."""
