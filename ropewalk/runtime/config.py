@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ropewalk.config.schema import Section
-from ropewalk.data.config import RowFile
+from ropewalk.data.config import Curriculum, FlatGroups, KeepFlat, RowFile
 from ropewalk.tasks.config import (
     CityCorpus,
     CityTask,
@@ -100,6 +100,17 @@ class Rollouts(Section):
     """Samples of each prompt."""
     share_prompts: bool = False
     """Store the prompt of a group once in training batches (same gradient, fewer tokens)."""
+    only: str | None = None
+    """A file of JSON lines with ids, as `ropewalk select` writes: no other training prompts are drawn."""
+
+
+class Gathering(Rollouts):
+    """How much experience an iteration gathers, and from which prompts."""
+
+    curriculum: Curriculum | None = None
+    """How often prompts of each difficulty come over the run; by default as often as there are."""
+    flat: FlatGroups = KeepFlat()
+    """What becomes of groups whose rewards are all equal."""
 
 
 class Documents(RowFile):

@@ -1,23 +1,28 @@
 """Where an iteration's batch comes from: fresh rollouts, recorded rollouts, or rows of a data set.
 
 Every source obeys one protocol, so the loop is the same for PPO, GRPO, replay, SFT and reward models. A source is
-a pure function of (iteration, ledger state): asked again after a resume it gives the same batch.
+a pure function of (iteration, ledger state, statistics of the rewards): asked again after a resume it gives the same
+batch.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ropewalk.data.ledger import DataLedger
+from ropewalk.data.order import PART, PromptOrder
 from ropewalk.records.errors import InputError, RunStopped
 from ropewalk.records.files import read_samples, rollout_file
+from ropewalk.records.metric import Metric
 from ropewalk.records.packed import PackedBatch
 from ropewalk.records.prompt import Json, Prompt
 from ropewalk.records.sample import Sample, SamplingRecord
+from ropewalk.runtime.flat import ENDED, FlatRule, Judged, Statistics
 from ropewalk.runtime.rollouts import Rollouts
 from ropewalk.training.packing import Row, pack_pairs, pack_rows, pack_samples, sampling_of
 
@@ -33,13 +38,19 @@ class Experience:
     """The record the samples were drawn under; None for supervised rows."""
     lost: int = 0
     """Rollouts that failed or were aborted: they are not among the samples, and nothing is trained on them."""
+    dropped: Sequence[Sample] = ()
+    """Samples of groups that teach nothing: drawn and measured, not trained on."""
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    """Of the gathering itself."""
 
 
 class Source(Protocol):
     """Gives iteration `iteration` its experience and the ledger's next state."""
 
-    def gather(self, iteration: int, ledger: Mapping[str, Json]) -> tuple[Experience, Mapping[str, Json]]:
-        """The batch of this iteration; the state to hand in next time."""
+    def gather(
+        self, iteration: int, ledger: Mapping[str, Json], rewards: Statistics = MappingProxyType({})
+    ) -> tuple[Experience, Mapping[str, Json]]:
+        """The batch of this iteration, by the statistics that rewards have now; the state to hand in next time."""
 
     def check(self, ledger: Mapping[str, Json]) -> None:
         """Refuse a saved place in other data than these."""
@@ -63,40 +74,87 @@ class TokenisedPrompts:
 
 @dataclass(frozen=True, slots=True)
 class FreshRollouts:
-    """Prompts from the ledger, samples from the engine, scores from the task."""
+    """Prompts in their order, samples from the engine, scores from the task.
+
+    Invariant: what an iteration draws, in however many rounds, follows from its number, the place in the order, the
+    rewards' statistics and the weights; every prompt drawn is consumed, and no two samples of it share a seed.
+    """
 
     rollouts: Rollouts
     prompts: TokenisedPrompts
-    start: DataLedger
+    order: PromptOrder
     per_iteration: int
     group_size: int
     share_prompts: bool
+    iterations: int = 1
+    """Of the whole run: a curriculum follows the share of them that is over."""
+    flat: FlatRule | None = None
+    """None: groups without variance train like any other."""
 
     def check(self, ledger: Mapping[str, Json]) -> None:
-        place_of(self.start, ledger)
+        self.order.at(ledger)
 
-    def gather(self, iteration: int, ledger: Mapping[str, Json]) -> tuple[Experience, Mapping[str, Json]]:
-        place = place_of(self.start, ledger)
-        chosen, place = place.next(self.per_iteration)
-        return self.experience(iteration, [int(i) for i in chosen]), place.state()
+    def gather(
+        self, iteration: int, ledger: Mapping[str, Json], rewards: Statistics = MappingProxyType({})
+    ) -> tuple[Experience, Mapping[str, Json]]:
+        progress = min(max(iteration, 0) / self.iterations, 1.0)
+        chosen, place = self.order.next(self.order.at(ledger), self.per_iteration, progress)
+        samples = self.draw(iteration, chosen)
+        if self.flat is None:
+            return self._packed(chosen, samples), place.state()
+        while (judged := self._judged(chosen, samples, rewards)).decision.draw:
+            more, place = self.order.next(place, judged.decision.draw, progress)
+            samples += self.draw(iteration, more, earlier=chosen)
+            chosen += more
+        experience = self._packed(chosen, [sample for sample in samples if sample.group_id in judged.kept])
+        dropped = [sample for sample in samples if sample.group_id not in judged.kept]
+        whole = [sample for sample in dropped if sample.finish in ENDED]
+        return replace(
+            experience,
+            lost=experience.lost + len(dropped) - len(whole),
+            dropped=whole,
+            metrics=judged.metrics(self.flat.edges),
+        ), place.state()
 
     def experience(self, iteration: int, chosen: Sequence[int]) -> Experience:
         """Generate and score for these prompts."""
+        return self._packed(chosen, self.draw(iteration, chosen))
+
+    def draw(self, iteration: int, chosen: Sequence[int], *, earlier: Sequence[int] = ()) -> list[Sample]:
+        """Scored samples of these prompts, after those that were drawn in this iteration before."""
         asked = [(self.prompts.prompts[i], self.prompts.ids[i]) for i in chosen]
-        samples = self.rollouts.draw(asked, group_size=self.group_size, iteration=iteration)
-        return packed_experience([p for p, _ in asked], samples, share_prompts=self.share_prompts)
+        before = [self.prompts.prompts[i].id for i in earlier]
+        return self.rollouts.draw(asked, group_size=self.group_size, iteration=iteration, earlier=before)
+
+    def _judged(self, chosen: Sequence[int], samples: Sequence[Sample], rewards: Statistics) -> Judged:
+        assert self.flat is not None
+        by_id = {prompt.id: prompt for prompt in (self.prompts.prompts[i] for i in chosen)}
+        return self.flat.decide(samples, by_id, self.per_iteration, rewards)
+
+    def _packed(self, chosen: Sequence[int], samples: Sequence[Sample]) -> Experience:
+        asked = [self.prompts.prompts[i] for i in chosen]
+        return packed_experience(asked, samples, share_prompts=self.share_prompts)
 
 
 def packed_experience(prompts: Sequence[Prompt], samples: Sequence[Sample], *, share_prompts: bool) -> Experience:
     """Scored samples as a batch; lost rollouts are left out and counted."""
-    whole = [sample for sample in samples if sample.finish in ("stop", "length")]
+    whole = [sample for sample in samples if sample.finish in ENDED]
     if not whole:
         raise RunStopped(f"none of {len(samples)} rollouts came to an end: see to the engine, then resume")
-    batch = pack_samples(whole, share_prompts=share_prompts)
-    finished = np.array([sample.finish == "stop" for sample in whole])
-    batch = batch.with_columns(rows={"finished": finished})
     by_id = {prompt.id: prompt for prompt in prompts}
+    batch = sample_batch(whole, share_prompts=share_prompts)
     return Experience(batch, whole, by_id, sampling_of(whole), lost=len(samples) - len(whole))
+
+
+def sample_batch(samples: Sequence[Sample], *, share_prompts: bool) -> PackedBatch:
+    """Samples as rows, with whether each is finished, and the number of its task."""
+    names = [str(sample.info.get(PART, "")) for sample in samples]
+    numbers = {name: number for number, name in enumerate(sorted(set(names)))}
+    rows = {
+        "finished": np.array([sample.finish == "stop" for sample in samples]),
+        "task": np.array([numbers[name] for name in names], np.int64),
+    }
+    return pack_samples(samples, share_prompts=share_prompts).with_columns(rows=rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +169,9 @@ class RecordedRollouts:
     def check(self, ledger: Mapping[str, Json]) -> None:
         """Nothing: the place in a recording is the iteration's number."""
 
-    def gather(self, iteration: int, ledger: Mapping[str, Json]) -> tuple[Experience, Mapping[str, Json]]:
+    def gather(
+        self, iteration: int, ledger: Mapping[str, Json], rewards: Statistics = MappingProxyType({})
+    ) -> tuple[Experience, Mapping[str, Json]]:
         path = rollout_file(self.folder, iteration + 1)  # files are numbered as the metrics are, from 1
         if not path.exists():
             raise InputError(
@@ -119,8 +179,7 @@ class RecordedRollouts:
                 "record them with record.rollouts = true"
             )
         samples = read_samples(path)
-        batch = pack_samples(samples, share_prompts=self.share_prompts)
-        batch = batch.with_columns(rows={"finished": np.array([s.finish == "stop" for s in samples])})
+        batch = sample_batch(samples, share_prompts=self.share_prompts)
         return Experience(batch, samples, self.prompts(samples), sampling_of(samples)), ledger
 
     def prompts(self, samples: Sequence[Sample]) -> dict[str, Prompt]:
@@ -151,7 +210,9 @@ class SupervisedRows:
     def check(self, ledger: Mapping[str, Json]) -> None:
         place_of(self.start, ledger)
 
-    def gather(self, iteration: int, ledger: Mapping[str, Json]) -> tuple[Experience, Mapping[str, Json]]:
+    def gather(
+        self, iteration: int, ledger: Mapping[str, Json], rewards: Statistics = MappingProxyType({})
+    ) -> tuple[Experience, Mapping[str, Json]]:
         chosen, place = next_rows(place_of(self.start, ledger), self.per_iteration, self.epochs)
         return Experience(pack_rows([self.rows[i] for i in chosen])), place.state()
 
@@ -168,6 +229,8 @@ class PairRows:
     def check(self, ledger: Mapping[str, Json]) -> None:
         place_of(self.start, ledger)
 
-    def gather(self, iteration: int, ledger: Mapping[str, Json]) -> tuple[Experience, Mapping[str, Json]]:
+    def gather(
+        self, iteration: int, ledger: Mapping[str, Json], rewards: Statistics = MappingProxyType({})
+    ) -> tuple[Experience, Mapping[str, Json]]:
         chosen, place = next_rows(place_of(self.start, ledger), self.per_iteration, self.epochs)
         return Experience(pack_pairs([self.pairs[i] for i in chosen])), place.state()

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ropewalk.data.order import PART
 from ropewalk.records.metric import Metric
 from ropewalk.runtime.crew import Crew
 from ropewalk.runtime.experience import TokenisedPrompts
@@ -28,8 +29,11 @@ class HeldOutPrompts:
         scored = self.rollouts.draw(asked, group_size=self.samples, iteration=EVALUATION)
         found = {f"eval/{name}": metric for name, metric in outcome_metrics([s.scores for s in scored]).items()}
         task = self.rollouts.task
-        solved = [task.solved(s.scores[task.main_scorer]) for s in scored]
+        solved = [task.solves(sample) for sample in scored]
         found["eval/pass_at_1"] = Metric.mean(sum(solved), len(solved))
+        for name in task.parts:
+            of_part = [solves for solves, sample in zip(solved, scored, strict=True) if sample.info[PART] == name]
+            found[f"eval/task/{name}/pass_at_1"] = Metric.mean(sum(of_part), len(of_part))
         return found
 
 

@@ -193,7 +193,7 @@ def _scores(name: str) -> Callable[[Drawn], Floats]:
 
 def _passes(task: Task, k: int) -> Callable[[Drawn], Floats]:
     def column(drawn: Drawn) -> Floats:
-        passed = [sum(task.solved(s.scores[task.main_scorer]) for s in group) for group in drawn.groups()]
+        passed = [sum(task.solves(s) for s in group) for group in drawn.groups()]
         return np.array([pass_at_k(drawn.per_prompt, count, k) for count in passed])
 
     return column

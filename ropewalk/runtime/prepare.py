@@ -1,14 +1,16 @@
 """Data made ready for the loop: prompts and rows as ids, refused ones counted and named, a ledger over the rest."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
+from ropewalk.data.config import Curriculum
 from ropewalk.data.fit import fit_pair, fit_row
 from ropewalk.data.forms import RefusedRow
 from ropewalk.data.ledger import DataLedger, fingerprint
+from ropewalk.data.order import PromptOrder, prompt_order
 from ropewalk.data.read import demonstrations, documents, pairs
 from ropewalk.data.split import split
 from ropewalk.models.chat import document_ids, prompt_ids, supervised_ids
@@ -171,9 +173,11 @@ def pair_rows(config: PairFile, language: Language, seed: int, progress: Progres
     return Pairs([rows[r.id] for r in train], [rows[r.id] for r in held], _ledger(train, language, seed))
 
 
-def prompt_ledger(prompts: Sequence[Prompt], language: Language, seed: int) -> DataLedger:
+def ordered_prompts(
+    prompts: Sequence[Prompt], language: Language, seed: int, parts: Mapping[str, float], curriculum: Curriculum | None
+) -> PromptOrder:
     """The order in which prompts are drawn."""
-    return _ledger(prompts, language, seed)
+    return prompt_order(prompts, parts, curriculum, lambda some: _ledger(some, language, seed))
 
 
 def _ledger(records: Sequence[T], language: Language, seed: int) -> DataLedger:

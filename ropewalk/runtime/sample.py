@@ -14,6 +14,7 @@ from ropewalk.records.files import dumps, write_atomic
 from ropewalk.records.prompt import PreferencePair, Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Score
+from ropewalk.runtime.config import Rollouts
 from ropewalk.runtime.progress import Progress, Silent
 from ropewalk.runtime.recipe import BradleyTerryLabels, SampleRecipe, read_recipe, recipe_text
 from ropewalk.runtime.run import Run
@@ -53,7 +54,9 @@ def as_job(recipe: Any) -> SampleRecipe:
         start_from=recipe.start_from,
         task=recipe.task,
         data=recipe.data,
-        rollout=recipe.rollout,
+        rollout=Rollouts(
+            prompts=recipe.rollout.prompts, group_size=recipe.rollout.group_size, only=recipe.rollout.only
+        ),
         sampling=recipe.sampling,
         engine=recipe.engine,
         hardware=recipe.hardware,

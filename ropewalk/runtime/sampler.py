@@ -9,7 +9,7 @@ from ropewalk.models.language import Language
 from ropewalk.records.errors import InputError
 from ropewalk.records.sample import Sample
 from ropewalk.rollout.config import NativeEngineConfig, Sampling
-from ropewalk.runtime.assemble import the_task
+from ropewalk.runtime.assemble import asked_task
 from ropewalk.runtime.config import Hardware
 from ropewalk.runtime.experience import TokenisedPrompts
 from ropewalk.runtime.hosts.open import open_crew
@@ -80,8 +80,7 @@ def open_sampler(path: str, asking: Asking, progress: Progress, *, dtype: str = 
 
 def asking_of(job: SampleRecipe, task: Task | None) -> Asking:
     """A sampling job's questions."""
-    found = the_task(job.task, job.data, task)
-    return Asking(found, job.split, job.sampling, job.hardware, job.engine, job.seed)
+    return Asking(asked_task(job, task), job.split, job.sampling, job.hardware, job.engine, job.seed)
 
 
 def model_of(job: SampleRecipe) -> tuple[str, str]:

@@ -75,8 +75,10 @@ class Shifted:
     source: Source
     by: float
 
-    def gather(self, iteration: int, ledger: Mapping[str, Json]) -> tuple[Experience, Mapping[str, Json]]:
-        experience, after = self.source.gather(iteration, ledger)
+    def gather(
+        self, iteration: int, ledger: Mapping[str, Json], rewards: Mapping[str, Any]
+    ) -> tuple[Experience, Mapping[str, Json]]:
+        experience, after = self.source.gather(iteration, ledger, rewards)
         column = experience.batch.token_columns["rollout_logprobs"].copy()
         column[int(np.flatnonzero(np.isfinite(column))[3])] += self.by
         batch = experience.batch.with_columns(tokens={"rollout_logprobs": column})
