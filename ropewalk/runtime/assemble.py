@@ -10,6 +10,8 @@ from ropewalk.plan.graph import CallGraph
 from ropewalk.plan.layout import Layout
 from ropewalk.records.errors import InputError
 from ropewalk.runtime.config import GivenTask, PromptData
+from ropewalk.runtime.learned.calls import LearnedCalls, critic_role, judging_calls, learned_rewards
+from ropewalk.runtime.learned.config import Heads
 from ropewalk.runtime.recipe import (
     CriticLearner,
     GRPORecipe,
@@ -17,6 +19,7 @@ from ropewalk.runtime.recipe import (
     OnlineRecipe,
     PPORecipe,
     RewardModelRecipe,
+    SampleRecipe,
     SFTRecipe,
     TrainingRecipe,
 )
@@ -34,6 +37,9 @@ from ropewalk.runtime.roles import (
 )
 from ropewalk.runtime.run import local_model, model_folder
 from ropewalk.tasks.load import load_task
+from ropewalk.tasks.mixture import check_reward
+from ropewalk.tasks.only import narrowed
+from ropewalk.tasks.scoring.config import Component, Reward
 from ropewalk.tasks.task import Task, Vocabulary
 
 POLICY: frozenset[Head] = frozenset({"policy"})
@@ -50,13 +56,27 @@ def the_task(config: Section, data: PromptData | None, given: Task | None) -> Ta
     return load_task(config, data)  # type: ignore[arg-type]
 
 
+def asked_task(recipe: OnlineRecipe | SampleRecipe, given: Task | None = None) -> Task:
+    """The task whose prompts a recipe draws: of its training prompts those that `rollout.only` names."""
+    task = the_task(recipe.task, recipe.data, given)
+    return task if recipe.rollout.only is None else narrowed(task, recipe.rollout.only)
+
+
+def reward_of(reward: Reward, task: Task) -> Reward:
+    """The reward with its components named: by default what the task is rewarded by."""
+    if reward.components or not task.parts:
+        return reward
+    check_reward(task)
+    return reward.model_copy(update={"components": {name: Component() for name in task.rewarding}})
+
+
 def graph_of(recipe: TrainingRecipe) -> CallGraph:
     """The calls of one iteration."""
     match recipe:
         case PPORecipe():
-            return ppo.graph(recipe.ppo, learned_reward=recipe.reward_model is not None)
+            return ppo.graph(recipe.ppo, learned_reward=recipe.reward_model is not None, judges=judging_calls(recipe))
         case GRPORecipe():
-            return grpo.graph(recipe.grpo, learned_reward=recipe.reward_model is not None)
+            return grpo.graph(recipe.grpo, learned_reward=recipe.reward_model is not None, judges=judging_calls(recipe))
         case SFTRecipe():
             return sft.graph(recipe.sft)
         case RewardModelRecipe():
@@ -123,6 +143,15 @@ def setup_of(recipe: TrainingRecipe, plan: ExecutionPlan, *, steps: int, vocabul
     )
 
 
+def scorer_roles(learned: LearnedCalls) -> dict[str, RoleSetup]:
+    """The members of a learned reward as roles that are only read."""
+    many = isinstance(learned.section.read, Heads)
+    return {
+        role: RoleSetup(FromScorer(str(local_model(folder)), many), REWARD)
+        for role, folder in zip(learned.roles, learned.section.folders, strict=True)
+    }
+
+
 def _training(spec: ObjectiveSpec, learner: Learner, steps: int, *, epochs: int = 1, minibatches: int = 1) -> Training:
     return Training(spec, learner.optimizer, learner.schedule, steps, epochs, minibatches)
 
@@ -148,11 +177,11 @@ def _online_roles(recipe: OnlineRecipe, steps: int) -> Mapping[str, RoleSetup]:
         other = recipe.reference
         source: Source = FromPolicy(str(local_model(other.path))) if other else FromRole("actor")
         roles["reference"] = RoleSetup(source, POLICY)
-    if recipe.reward_model is not None:
-        roles["reward"] = RoleSetup(FromScorer(str(local_model(recipe.reward_model))), REWARD)
+    for learned in learned_rewards(recipe):
+        roles |= scorer_roles(learned)
     if isinstance(recipe, PPORecipe) and not shared:
         critic = recipe.critic or CriticLearner()
-        source = FromRole("reward" if critic.start == "reward_model" else "actor")
+        source = FromRole("actor" if critic.start == "policy" else critic_role(recipe, critic.start))
         spec = ObjectiveSpec("critic", method)
         training = _training(spec, critic, steps, epochs=method.epochs, minibatches=method.minibatches)
         roles["critic"] = RoleSetup(source, VALUE, training)

@@ -5,7 +5,6 @@ that every tensor fits) is left to the run.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeAlias
@@ -14,7 +13,7 @@ from ropewalk.data.config import RowFile
 from ropewalk.data.folders import data_files
 from ropewalk.data.read import ReadReport, demonstrations, documents, pairs
 from ropewalk.data.split import split
-from ropewalk.models.config import FolderModel, FreshModel
+from ropewalk.models.config import FreshModel
 from ropewalk.plan.execution import CallPlan, default_plan
 from ropewalk.plan.graph import Call, CallGraph
 from ropewalk.plan.layout import Layout
@@ -25,7 +24,6 @@ from ropewalk.records.prompt import Demonstration, Document, PreferencePair
 from ropewalk.rollout.config import NativeEngineConfig, Sampling, resolve
 from ropewalk.runtime.assemble import formula_of, graph_of, plan_of, start_source, the_task
 from ropewalk.runtime.config import (
-    LEARNED,
     Demonstrations,
     Documents,
     GivenTask,
@@ -35,8 +33,17 @@ from ropewalk.runtime.config import (
     PromptData,
     TextRows,
 )
-from ropewalk.runtime.folders import Kind, ModelFacts, Pieces, model_facts, text_of
+from ropewalk.runtime.folders import ModelFacts, Pieces, text_of
+from ropewalk.runtime.learned.calls import check_names, learned_rewards
 from ropewalk.runtime.look import Look
+from ropewalk.runtime.look_models import (
+    TO_COME,
+    fresh_shape,
+    online_shapes,
+    other_facts,
+    start_facts,
+    to_come,
+)
 from ropewalk.runtime.machine import has_accelerator, machine_bytes
 from ropewalk.runtime.recipe import (
     OnlineRecipe,
@@ -48,16 +55,11 @@ from ropewalk.runtime.recipe import (
     StagesRecipe,
     TrainingRecipe,
 )
-from ropewalk.runtime.run import local_model, model_folder
 from ropewalk.runtime.stages import check_stages, stage_recipe
 from ropewalk.tasks.city.corpus import documents as city_documents
-from ropewalk.tasks.city.task import VOCABULARY
 from ropewalk.tasks.config import CityCorpus, FileTask, Gsm8kTask, PromptsTask, TaskSection
 from ropewalk.tasks.task import HELDOUT, TRAIN, Task
 from ropewalk.training.schedule import StepPlan
-
-TO_COME = Path("stages-to-come")
-"""Stands for a chain's folder while nothing is in it."""
 
 
 def dry_run(recipe: Recipe, *, deep: bool = True) -> Look:
@@ -163,105 +165,6 @@ def _online(recipe: OnlineRecipe, found: Look) -> None:
         _train_memory(recipe, shapes, length, -(-samples // method.minibatches), found, recipe.engine)
 
 
-# -- models --------------------------------------------------------------------------------------------------------
-
-
-def start_facts(recipe: TrainingRecipe | SampleRecipe, found: Look) -> ModelFacts | None:
-    """The model the run starts from; None where there is nothing to look at yet."""
-    if recipe.start_from is not None:
-        return _model("model", recipe.start_from, "policy", found)
-    if isinstance(recipe.model, FolderModel):
-        return _model("model", recipe.model.path, "policy", found, hub=True)
-    return None
-
-
-def _model(what: str, reference: str, kind: Kind, found: Look, *, hub: bool = False) -> ModelFacts | None:
-    if _to_come(reference):
-        found.fact(what, f"from stage {Path(reference.partition('@')[0]).relative_to(TO_COME)}")
-        return None
-    folder = found.attempt(lambda: model_folder(reference) if hub else local_model(reference))
-    if folder is None:
-        return None
-    if hub and not folder.exists() and len(folder.parts) == 2 and not folder.parent.exists():
-        found.fact(what, f"{reference}: not on this machine, to be fetched from the hub; not checked")
-        return None
-    facts = found.attempt(lambda: model_facts(_existing(folder), kind))
-    if facts is not None:
-        count = facts.shape.parameters
-        about = "" if facts.shape.exact else ", roughly"
-        found.fact(what, f"{folder}: {facts.config.get('model_type', '?')}, {_count(count)} parameters{about}")
-        for note in facts.notes:
-            found.fact("note", note)
-    return facts
-
-
-def _existing(folder: Path) -> Path:
-    if not folder.is_dir():
-        raise InputError(f"there is no model folder {folder}: give a folder with config.json and *.safetensors")
-    return folder
-
-
-def _to_come(reference: str) -> bool:
-    return Path(reference).parts[:1] == TO_COME.parts
-
-
-def fresh_shape(recipe: SFTRecipe, found: Look) -> ModelShape | None:
-    if not isinstance(recipe.model, FreshModel):
-        return None
-    vocabulary = VOCABULARY if isinstance(recipe.data, CityCorpus) else None
-    if found.attempt(lambda: start_source(recipe, vocabulary)) is None:
-        return None
-    sizes = recipe.model
-    shape = ModelShape(
-        vocabulary=len(VOCABULARY.words),
-        width=sizes.width,
-        layers=sizes.layers,
-        heads=sizes.heads,
-        kv_heads=sizes.kv_heads,
-        head_dim=sizes.width // sizes.heads,
-        ffn=sizes.ffn,
-        tied=sizes.tied,
-        max_positions=sizes.max_positions,
-    )
-    found.fact("model", f"fresh: {_count(shape.parameters)} parameters over {shape.vocabulary} words")
-    return shape
-
-
-def other_facts(recipe: OnlineRecipe, model: ModelFacts | None, found: Look) -> dict[str, ModelFacts | None]:
-    others: dict[str, ModelFacts | None] = {}
-    if recipe.reference is not None:
-        others["reference"] = _model("reference", recipe.reference.path, "policy", found)
-    if recipe.reward_model is not None:
-        others["reward"] = _model("reward", recipe.reward_model, "scorer", found)
-    for role, other in others.items():
-        if other is not None and model is not None and other.shape.vocabulary != model.shape.vocabulary:
-            found.problem(
-                f"the {role} model has {other.shape.vocabulary} words and the policy {model.shape.vocabulary}: "
-                "both must have one vocabulary"
-            )
-    return others
-
-
-def online_shapes(
-    recipe: OnlineRecipe, policy: ModelShape, others: Mapping[str, ModelFacts | None]
-) -> dict[str, ModelShape] | None:
-    """The shape of every role; None if one is not there to be looked at."""
-    shared = isinstance(recipe, PPORecipe) and recipe.ppo.critic.kind == "shared"
-    shapes: dict[str, ModelShape] = {"actor": replace(policy, scalar_heads=1) if shared else policy}
-    for role in graph_of(recipe).roles:
-        if role in others:
-            other = others[role]
-            if other is None:
-                return None
-            shapes[role] = other.shape
-        elif role == "reference":
-            shapes[role] = policy
-    if isinstance(recipe, PPORecipe) and not shared:
-        from_reward = recipe.critic is not None and recipe.critic.start == "reward_model"
-        shapes["critic"] = shapes["reward"] if from_reward else policy.with_scalar_head()
-    return shapes
-
-
 # -- data and tasks ------------------------------------------------------------------------------------------------
 
 
@@ -288,14 +191,14 @@ def _task_files(config: TaskSection, data: PromptData | None, found: Look) -> No
     """Whether the files a task names are there."""
     if isinstance(config, Gsm8kTask | PromptsTask) and data is None:
         found.problem(f"a task of kind {config.kind!r} reads its rows from a file: set data.path")
-    if isinstance(config, FileTask) and not _to_come(config.path) and not Path(config.path).exists():
+    if isinstance(config, FileTask) and not to_come(config.path) and not Path(config.path).exists():
         found.problem(f"there is no file {config.path}: check the path")
     if data is not None:
         _check_file(data, found)
 
 
 def _check_file(data: RowFile, found: Look) -> None:
-    if not _to_come(data.path):
+    if not to_come(data.path):
         found.attempt(lambda: data_files(data.path, data.split))
 
 
@@ -303,7 +206,9 @@ def _reward(recipe: OnlineRecipe, task: Task | None, found: Look) -> None:
     """Every component of the reward is something that is scored."""
     if task is None:
         return
-    known = [*task.scorers, *([LEARNED] if recipe.reward_model is not None else [])]
+    learned = learned_rewards(recipe)
+    found.attempt(lambda: check_names(learned, task.scorers))
+    known = [*task.scorers, *(one.name for one in learned)]
     for name, key in recipe.reward.looked_at().items():
         if name not in known:
             near = get_close_matches(name, known, n=1, cutoff=0.0)[:1] or known[:1]
@@ -348,7 +253,7 @@ Texts: TypeAlias = Sequence[Pieces]
 
 
 def _rows(config: TextRows | PairFile, found: Look, read: Callable[[], Texts]) -> Texts | None:
-    if not isinstance(config, CityCorpus) and _to_come(config.path):
+    if not isinstance(config, CityCorpus) and to_come(config.path):
         found.fact("data", f"from stage {Path(config.path).relative_to(TO_COME).parts[0]}")
         return None
     if not found.deep:
@@ -487,10 +392,3 @@ def _memory(bill: Bill, hardware: Hardware, found: Look) -> None:
         found.fact("memory", fit.sentence)
     else:
         found.problem(fit.sentence)
-
-
-def _count(parameters: int) -> str:
-    for unit, scale in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if parameters >= scale:
-            return f"{parameters / scale:.3g} {unit}"
-    return str(parameters)

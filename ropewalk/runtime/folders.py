@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -13,7 +13,8 @@ from ropewalk.plan.shape import ModelShape
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Dialogue
 
-Kind: TypeAlias = Literal["policy", "scorer"]
+Kind: TypeAlias = Literal["policy", "scorer", "heads"]
+"""A language model, a reward model with one head, or one with any number of them."""
 Pieces: TypeAlias = tuple[str, ...]
 """A row's texts that are tokenised apart: what is asked, and what is answered."""
 _SLOW_TOKENIZERS = ("tokenizer.model", "vocab.json", "vocab.txt", "spiece.model")
@@ -68,7 +69,7 @@ def model_facts(folder: Path, kind: Kind) -> ModelFacts:
     return ModelFacts(
         folder=folder,
         config=config,
-        shape=shape if kind == "policy" else shape.with_scalar_head(),
+        shape=shape if kind == "policy" else replace(shape.with_scalar_head(), scalar_heads=_labels(config)),
         tokenizer=tokenizer,
         eos_ids=eos_ids_of(folder, config, words.get(_token(settings.get("eos_token")))),
         pad_id=pad_id,
@@ -87,11 +88,16 @@ def _check_kind(folder: Path, config: Mapping[str, Any], kind: Kind) -> None:
     scores = any(str(name).endswith("ForSequenceClassification") for name in architectures)
     if kind == "policy" and scores:
         raise InputError(f"{folder} holds a reward model, which cannot speak: name a language model or its run")
-    if kind == "scorer" and architectures and not scores:
+    if kind != "policy" and architectures and not scores:
         raise InputError(f"{folder} holds a language model, not a reward model: name a run of method 'reward_model'")
-    labels = config.get("num_labels", len(config.get("id2label", {0: ""})))
-    if kind == "scorer" and labels != 1:
-        raise InputError(f"{folder} has {labels} labels: a reward model is a sequence classifier with exactly one")
+    if kind == "scorer" and _labels(config) != 1:
+        raise InputError(
+            f"{folder} has {_labels(config)} labels: a reward model is a sequence classifier with exactly one"
+        )
+
+
+def _labels(config: Mapping[str, Any]) -> int:
+    return int(config.get("num_labels", len(config.get("id2label", {0: ""}))))
 
 
 def _check_weights(folder: Path) -> None:

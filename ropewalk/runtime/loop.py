@@ -16,19 +16,32 @@ from typing import Any, Protocol
 from ropewalk.plan.execution import ExecutionPlan
 from ropewalk.plan.graph import Call, CallGraph
 from ropewalk.records.metric import Metric, merge
+from ropewalk.records.packed import Array, PackedBatch
 from ropewalk.records.prompt import Json
 from ropewalk.runtime.clock import Stopwatch
-from ropewalk.runtime.crew import Crew
+from ropewalk.runtime.crew import ROW_OUTPUTS, Crew
 from ropewalk.runtime.experience import Experience, Source
 from ropewalk.runtime.state import RunState
 
-OUTPUT_OF = {
-    "reference_logprobs": "logprobs",
-    "old_logprobs": "logprobs",
-    "values": "values",
-    "scores": "scores",
-}
-"""Which output of a network a written column holds."""
+OUTPUT_OF = {"reference_logprobs": "logprobs", "old_logprobs": "logprobs"}
+"""Which output of a network a written column holds, where it is not the first word of its name."""
+
+
+def output_of(column: str) -> str:
+    """The output of a network that a column holds: `token_scores/NAME/0` holds `token_scores`."""
+    return OUTPUT_OF.get(column, column.partition("/")[0])
+
+
+def outputs_of(call: Call) -> frozenset[str]:
+    """What a forward call's network must compute."""
+    return frozenset(map(output_of, call.writes))
+
+
+def with_outputs(batch: PackedBatch, call: Call, outputs: Mapping[str, Array]) -> PackedBatch:
+    """The batch with the columns that a forward call writes."""
+    columns = {column: outputs[output_of(column)] for column in call.writes}
+    rows = {column: values for column, values in columns.items() if output_of(column) in ROW_OUTPUTS}
+    return batch.with_columns(tokens={c: v for c, v in columns.items() if c not in rows}, rows=rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +88,7 @@ class Loop:
         reason = self.book.stop_reason(state)
         while reason is None:
             with self.watch.span("gather"):
-                experience, ledger = self.source.gather(state.iteration, state.ledger)
+                experience, ledger = self.source.gather(state.iteration, state.ledger, state.rewards)
             experience = self.forward(experience)
             with self.watch.span("credit"):
                 credited = self.credit(experience, replace(state, ledger=ledger))
@@ -90,12 +103,10 @@ class Loop:
     def forward(self, experience: Experience) -> Experience:
         """All forward calls, sent at once so that calls on disjoint meshes overlap; their columns join the batch."""
         calls = [self.graph[name] for name in self.plan.order if self.graph[name].kind == "forward"]
-        futures = [self.send(call, experience, outputs=frozenset(OUTPUT_OF[c] for c in call.writes)) for call in calls]
+        futures = [self.send(call, experience, outputs=outputs_of(call)) for call in calls]
         batch = experience.batch
         for call, future in zip(calls, futures, strict=True):
-            columns = {column: future.result()[OUTPUT_OF[column]] for column in call.writes}
-            scores = {"scores": columns.pop("scores")} if "scores" in columns else {}
-            batch = batch.with_columns(tokens=columns, rows=scores)
+            batch = with_outputs(batch, call, future.result())
         return replace(experience, batch=batch)
 
     def train(self, experience: Experience, iteration: int) -> Mapping[str, Metric]:

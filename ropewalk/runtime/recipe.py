@@ -15,13 +15,16 @@ from ropewalk.algorithms.config import GRPO, PPO, SFT
 from ropewalk.algorithms.config import RewardModel as Pairwise
 from ropewalk.config.load import ConfigError, load, read_toml, to_toml
 from ropewalk.config.schema import Section, Seed
+from ropewalk.data.config import Select
 from ropewalk.models.config import FreshModel, Model
 from ropewalk.monitors.config import Health, Record
 from ropewalk.records.errors import InputError
 from ropewalk.rollout.config import NativeEngineConfig, Sampling
 from ropewalk.runtime.config import (
+    LEARNED,
     Checkpoints,
     Evaluation,
+    Gathering,
     Hardware,
     NoEvaluation,
     PairFile,
@@ -32,8 +35,12 @@ from ropewalk.runtime.config import (
     TaskConfig,
     TextRows,
 )
+from ropewalk.runtime.learned.calls import critic_role
+from ropewalk.runtime.learned.config import LearnedReward
 from ropewalk.tasks.scoring.config import OverlongBuffer, Reward
 from ropewalk.training.config import ConstantSchedule, Optimizer, Precision, Schedule
+
+RewardName: TypeAlias = Annotated[str, Field(pattern=r"^[\w-]+$")]
 
 
 class Learner(Section):
@@ -48,8 +55,9 @@ class Learner(Section):
 class CriticLearner(Learner):
     """How a critic of its own starts and is updated."""
 
-    start: Literal["reward_model", "policy"] = "policy"
-    """Weights it starts from: the reward model's (head included), or the policy's with a head of zeros."""
+    start: str = "policy"
+    """Weights it starts from: `policy` (with a head of zeros), or those of a reward model, head included:
+    `reward_model`, the NAME of one of [reward_models] (its first member), or `NAME/1` for another member."""
 
 
 class Reference(Section):
@@ -93,7 +101,7 @@ class Online(Common):
     """Prompts and scorers."""
     data: PromptData | None = None
     """The file of a task that reads one."""
-    rollout: Rollouts = Rollouts()
+    rollout: Gathering = Gathering()
     """Prompts and samples of an iteration."""
     sampling: Sampling = Sampling()
     """How completions are drawn."""
@@ -103,6 +111,8 @@ class Online(Common):
     """How outcomes become one reward."""
     reward_model: str | None = None
     """A learned reward: `runs/x`, `runs/x@best`, or a folder made by a reward-model run."""
+    reward_models: dict[RewardName, LearnedReward] = Field(default_factory=dict)
+    """Further learned rewards, by the name that their scores have beside the task's scorers."""
     reference: Reference | None = None
     """Another reference than the starting policy."""
     actor: Learner = Learner()
@@ -111,11 +121,24 @@ class Online(Common):
     """Evaluation inside training."""
     stop: Stop = Stop()
     """When the run ends."""
+    select: Select | None = None
+    """How `ropewalk select` looks at this recipe's prompts; training does not read it."""
+
+    @model_validator(mode="after")
+    def _flat_groups(self) -> Self:
+        if self.rollout.flat.kind != "keep" and self.rollout.group_size < 2:
+            raise ValueError(
+                f"rollout.flat.kind = {self.rollout.flat.kind!r} looks at the rewards of a group, and a group of one "
+                "sample has nothing to compare: set rollout.group_size to at least 2, or keep flat groups"
+            )
+        return self
 
     @model_validator(mode="after")
     def _samplable(self) -> Self:
         if isinstance(self.model, FreshModel):
             raise ValueError("a fresh model knows nothing to sample: pretrain it by a recipe with method = 'sft' first")
+        if self.reward_model is not None and LEARNED in self.reward_models:
+            raise ValueError("reward_model = ... is the learned reward 'reward_model': call that section otherwise")
         if self.sampling.temperature == 0:
             raise ValueError("sampling.temperature = 0 is greedy choice, which nothing can be learnt from: use 1")
         length, longest = self.reward.length, self.sampling.max_new_tokens
@@ -140,8 +163,11 @@ class PPORecipe(Online):
     def _critic_fits(self) -> Self:
         if self.ppo.critic.kind == "shared" and self.critic is not None:
             raise ValueError("[critic] has no effect with ppo.critic.kind = 'shared': remove one of them")
-        if self.critic is not None and self.critic.start == "reward_model" and self.reward_model is None:
-            raise ValueError("critic.start = 'reward_model' needs a reward_model to start from")
+        if self.critic is not None and self.critic.start != "policy":
+            try:
+                critic_role(self, self.critic.start)
+            except InputError as error:
+                raise ValueError(str(error)) from error
         return self
 
 
@@ -232,6 +258,8 @@ class SampleRecipe(Section):
     """What draws them."""
     labels: Labels = NoLabels()
     """Preference pairs to write beside the samples."""
+    select: Select | None = None
+    """How `ropewalk select` looks at this job's prompts; sampling does not read it."""
     hardware: Hardware = Hardware()
     """Devices, threads."""
 

@@ -3,8 +3,9 @@
 Everything here is pure given the run's state; the statistics it keeps are part of that state.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,18 +13,19 @@ import torch
 from ropewalk.algorithms.config import GRPO, PPO, KLReward
 from ropewalk.algorithms.controllers import KLState, controller
 from ropewalk.algorithms.credit import credit_metrics, gae_credit, group_credit
-from ropewalk.records.errors import InputError
 from ropewalk.records.metric import Metric, merge
 from ropewalk.records.packed import PackedBatch
+from ropewalk.records.prompt import Json
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Score
-from ropewalk.runtime.config import LEARNED
+from ropewalk.runtime.curves import task_metrics
 from ropewalk.runtime.experience import Experience
+from ropewalk.runtime.learned.read import Reader, Said
 from ropewalk.runtime.loop import Credited
 from ropewalk.runtime.state import RunState
 from ropewalk.tasks.scoring.compose import about_sample, compose
 from ropewalk.tasks.scoring.config import Reward
-from ropewalk.tasks.scoring.run import check_failures
+from ropewalk.tasks.scoring.run import check_failures, outcome_metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +34,14 @@ class OnlineCredit:
 
     method: PPO | GRPO
     reward: Reward
+    readers: Sequence[Reader] = ()
+    """Of the learned rewards, whose members' scores are among the batch's columns."""
 
     def __call__(self, experience: Experience, state: RunState) -> Credited:
-        samples = with_learned(experience)
-        check_failures(samples, self.reward.failure_limit)
+        learned = read_learned(experience, self.readers)
+        samples = learned.samples
+        drawn = [*samples, *experience.dropped]
+        check_failures(drawn, self.reward.failure_limit, self.reward.components)
         about = [about_sample(sample) for sample in samples]
         composed = compose(self.reward, [s.scores for s in samples], state.rewards, about)
         batch = experience.batch.with_columns(rows={"rewards": composed.reward_R, "valid": composed.valid_R})
@@ -46,12 +52,18 @@ class OnlineCredit:
         credit = find(self.method, columns, kl_coefficient=coefficient)
         batch = batch.with_columns(tokens={name: column.numpy() for name, column in credit.items()})
         measured = credit_metrics(self.method, columns)
-        metrics = merge([composed.metrics, measured, rollout_metrics(samples, experience.lost), reward_metrics(batch)])
+        metrics = merge([composed.metrics, measured, rollout_metrics(drawn, experience.lost), reward_metrics(batch)])
+        # What was drawn is measured whole, what is left out of training included.
+        metrics |= outcome_metrics([sample.scores for sample in drawn]) if experience.dropped else {}
+        metrics |= {**experience.metrics, **learned.metrics}
+        rewards = [float(r) if valid else None for r, valid in zip(composed.reward_R, composed.valid_R, strict=True)]
+        metrics |= task_metrics(samples, rewards)
         state = replace(state, rewards=composed.statistics, kl=self._next_kl(state, metrics, len(samples)))
         if beta is not None:
             metrics["kl/coefficient"] = Metric.mean(beta.coefficient, 1)
         shown = replace(experience, batch=batch, samples=samples)
-        return Credited(shown, metrics, state, tuple(composed.records))
+        records = [{**record, **more} for record, more in zip(composed.records, learned.records, strict=True)]
+        return Credited(shown, metrics, state, tuple(records))
 
     def start_kl(self) -> dict[str, float]:
         """The KL controller's first state; empty where nothing is charged in the reward."""
@@ -72,18 +84,29 @@ def no_credit(experience: Experience, state: RunState) -> Credited:
     return Credited(experience, {"length/mean": rows}, state)
 
 
-def with_learned(experience: Experience) -> list[Sample]:
-    """Samples with the reward model's score among their outcomes, where one scored them."""
-    scores = experience.batch.row_columns.get("scores")
-    if scores is None:
-        return list(experience.samples)
-    values = scores.astype(np.float64)
-    if not np.isfinite(values).all():
-        raise InputError("the reward model gave a score that is not finite: look at its run before using it")
-    return [
-        sample.with_scores(**{LEARNED: Score(float(value))})
-        for sample, value in zip(experience.samples, values, strict=True)
-    ]
+class LearnedScores(NamedTuple):
+    """Samples with the score of every learned reward among their outcomes."""
+
+    samples: list[Sample]
+    records: list[dict[str, Json]]
+    """Per sample, `learned`: by reward what its score was made of; nothing where it was read as it is."""
+    metrics: dict[str, Metric]
+
+
+def read_learned(experience: Experience, readers: Sequence[Reader]) -> LearnedScores:
+    """Read the columns that the learned rewards' calls wrote."""
+    samples = list(experience.samples)
+    said = [Said(sample.tokens_T, sample.policy_mask_T, sample.finish == "stop") for sample in samples]
+    made: list[dict[str, Json]] = [{} for _ in samples]
+    metrics: list[Mapping[str, Metric]] = []
+    for reader in readers:
+        name, read = reader.calls.name, reader(experience.batch, said)
+        scored = zip(samples, read.score_R.tolist(), strict=True)
+        samples = [sample.with_scores(**{name: Score(score)}) for sample, score in scored]
+        for row, record in zip(made, read.records, strict=True):
+            row |= {name: record} if record else {}
+        metrics.append(read.metrics)
+    return LearnedScores(samples, [{"learned": row} if row else {} for row in made], merge(metrics))
 
 
 def torch_columns(batch: PackedBatch) -> dict[str, torch.Tensor]:

@@ -28,6 +28,8 @@ class FromScorer:
     """A reward-model folder."""
 
     path: str
+    many_heads: bool = False
+    """Whether it may have more heads than one."""
 
 
 @dataclass(frozen=True, slots=True)

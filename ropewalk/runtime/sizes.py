@@ -13,17 +13,10 @@ from ropewalk.plan.workload import Lengths, Workload
 from ropewalk.records.errors import InputError
 from ropewalk.runtime.assemble import graph_of, the_task
 from ropewalk.runtime.config import GivenTask
-from ropewalk.runtime.dryrun import (
-    fresh_shape,
-    online_shapes,
-    other_facts,
-    pair_texts,
-    row_limit,
-    row_texts,
-    start_facts,
-)
+from ropewalk.runtime.dryrun import pair_texts, row_limit, row_texts
 from ropewalk.runtime.folders import ModelFacts, text_of
 from ropewalk.runtime.look import Look
+from ropewalk.runtime.look_models import fresh_shape, online_shapes, other_facts, start_facts
 from ropewalk.runtime.recipe import (
     GRPORecipe,
     OnlineRecipe,

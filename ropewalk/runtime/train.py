@@ -21,9 +21,10 @@ from ropewalk.records.prompt import Json
 from ropewalk.runtime.assemble import formula_of, graph_of, plan_of
 from ropewalk.runtime.book import RunBook
 from ropewalk.runtime.clock import Stopwatch
-from ropewalk.runtime.config import LEARNED, NoEvaluation
+from ropewalk.runtime.config import NoEvaluation
 from ropewalk.runtime.crew import Crew
 from ropewalk.runtime.interrupt import Interrupt, interruptible
+from ropewalk.runtime.learned.calls import learned_rewards
 from ropewalk.runtime.lock import NAME as LOCK_FILE
 from ropewalk.runtime.lock import locked
 from ropewalk.runtime.loop import Loop
@@ -88,7 +89,8 @@ def train(
 def _rewarded_by(task: Task, recipe: Recipe) -> Recipe:
     if not isinstance(recipe, PPORecipe | GRPORecipe):
         return recipe
-    components = {n: c for n, c in recipe.reward.components.items() if n in task.scorers or n == LEARNED}
+    learned = {one.name for one in learned_rewards(recipe)}
+    components = {n: c for n, c in recipe.reward.components.items() if n in task.scorers or n in learned}
     return recipe.model_copy(update={"reward": recipe.reward.model_copy(update={"components": components})})
 
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from ropewalk.algorithms.config import GRPO, PPO
+from ropewalk.data.config import KeepFlat
 from ropewalk.models.language import Language
 from ropewalk.records.errors import InputError
 from ropewalk.records.files import rollout_files
 from ropewalk.records.metric import Metric
 from ropewalk.records.sample import SamplingRecord
-from ropewalk.runtime.assemble import graph_of, plan_of, setup_of, start_source, the_task
+from ropewalk.runtime.assemble import asked_task, graph_of, plan_of, reward_of, setup_of, start_source
 from ropewalk.runtime.book import Limits
 from ropewalk.runtime.config import NoEvaluation, RowEvaluation
 from ropewalk.runtime.crew import Crew
@@ -22,15 +23,19 @@ from ropewalk.runtime.experience import (
     SupervisedRows,
     TokenisedPrompts,
 )
+from ropewalk.runtime.flat import FlatRule, scored_part
 from ropewalk.runtime.guard import tolerance_of
 from ropewalk.runtime.heldout import HeldOutPrompts, HeldOutTexts, PairJudge
 from ropewalk.runtime.hosts.open import open_crew
-from ropewalk.runtime.loop import Credit
+from ropewalk.runtime.learned.calls import check_names, learned_rewards
+from ropewalk.runtime.learned.read import Reader
+from ropewalk.runtime.learned.readers import readers_of
+from ropewalk.runtime.loop import Credit, outputs_of, with_outputs
 from ropewalk.runtime.prepare import (
     check_same_words,
     language_of,
+    ordered_prompts,
     pair_rows,
-    prompt_ledger,
     sampling_record,
     text_rows,
     tokenised_prompts,
@@ -38,7 +43,7 @@ from ropewalk.runtime.prepare import (
 from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.recipe import GRPORecipe, OnlineRecipe, PPORecipe, RewardModelRecipe, SFTRecipe, TrainingRecipe
 from ropewalk.runtime.recovery import with_fingerprints
-from ropewalk.runtime.rewards import OnlineCredit, no_credit, with_learned
+from ropewalk.runtime.rewards import OnlineCredit, no_credit, read_learned
 from ropewalk.runtime.roles import FromPolicy, FromScorer
 from ropewalk.runtime.rollouts import Rollouts
 from ropewalk.runtime.run import Run, local_model
@@ -46,6 +51,7 @@ from ropewalk.runtime.state import RunState
 from ropewalk.tasks.city.task import VOCABULARY
 from ropewalk.tasks.config import CityCorpus
 from ropewalk.tasks.scoring.compose import about_sample, observe
+from ropewalk.tasks.scoring.config import Reward
 from ropewalk.tasks.task import Task
 from ropewalk.training.schedule import StepPlan
 
@@ -125,7 +131,9 @@ def _held_rows(evaluate: RowEvaluation, held: Sequence[T]) -> Sequence[T]:
 
 
 def _prepare_online(recipe: OnlineRecipe, given: Task | None, progress: Progress) -> tuple[Crew, Work]:
-    task = the_task(recipe.task, recipe.data, given)
+    task = asked_task(recipe, given)
+    reward = reward_of(recipe.reward, task)
+    check_names(learned_rewards(recipe), task.scorers)
     language = language_of(start_source(recipe, None))
     for note in language.notes:
         progress.say(note)
@@ -139,12 +147,15 @@ def _prepare_online(recipe: OnlineRecipe, given: Task | None, progress: Progress
     fresh = FreshRollouts(
         rollouts=drawing,
         prompts=prompts,
-        start=prompt_ledger(prompts.prompts, language, recipe.seed),
+        order=ordered_prompts(prompts.prompts, language, recipe.seed, task.weights, recipe.rollout.curriculum),
         per_iteration=recipe.rollout.prompts,
         group_size=recipe.rollout.group_size,
         share_prompts=recipe.rollout.share_prompts,
+        iterations=recipe.stop.iterations,
+        flat=flat_rule(recipe, reward, task, sampling),
     )
-    credit = OnlineCredit(_method(recipe), recipe.reward)
+    readers = readers_of(learned_rewards(recipe), language)
+    credit = OnlineCredit(_method(recipe), reward, readers)
     frozen = [name for name, role in setup.roles.items() if role.training is None]
     stop = recipe.stop
     work = Work(
@@ -154,7 +165,7 @@ def _prepare_online(recipe: OnlineRecipe, given: Task | None, progress: Progress
         with_fingerprints(RunState(kl=credit.start_kl()), crew, frozen),
         best_by="reward/mean",
         role="actor",
-        begin=lambda state: replace(state, rewards=first_statistics(recipe, fresh)),
+        begin=lambda state: replace(state, rewards=first_statistics(recipe, reward, fresh, readers)),
         ratio_tolerance=tolerance_of(recipe),
     )
     if held is not None:
@@ -163,12 +174,21 @@ def _prepare_online(recipe: OnlineRecipe, given: Task | None, progress: Progress
     return crew, work
 
 
+def flat_rule(recipe: OnlineRecipe, reward: Reward, task: Task, sampling: SamplingRecord) -> FlatRule | None:
+    """What becomes of groups without variance; None: they stay."""
+    config = recipe.rollout.flat
+    if isinstance(config, KeepFlat):
+        return None
+    return FlatRule(config, scored_part(reward, task), _method(recipe).unfinished, sampling.max_new_tokens)
+
+
 def _check_other_models(recipe: OnlineRecipe, language: Language) -> None:
     """The models that read what the policy writes are of its vocabulary."""
     if recipe.reference is not None:
         check_same_words("reference", language_of(FromPolicy(str(local_model(recipe.reference.path)))), language)
-    if recipe.reward_model is not None:
-        check_same_words("reward", language_of(FromScorer(str(local_model(recipe.reward_model)))), language)
+    for learned in learned_rewards(recipe):
+        for role, folder in zip(learned.roles, learned.section.folders, strict=True):
+            check_same_words(role, language_of(FromScorer(str(local_model(folder)))), language)
 
 
 def _held_out(
@@ -191,7 +211,7 @@ def _prepare_replay(recipe: OnlineRecipe, origin: Run) -> tuple[Crew, Work]:
     setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=_steps(recipe))
     crew = open_crew(replace(setup, engine=None))
     rollouts = RecordedRollouts(origin.rollouts, lambda ids: str(tokenizer.decode(ids)), recipe.rollout.share_prompts)
-    credit = OnlineCredit(_method(recipe), recipe.reward)
+    credit = OnlineCredit(_method(recipe), recipe.reward, readers_of(learned_rewards(recipe), language))
     frozen = [name for name, role in setup.roles.items() if role.training is None]
     known = origin.lineage().get("reward_statistics")
     statistics: Any = known if isinstance(known, dict) else {}
@@ -200,22 +220,21 @@ def _prepare_replay(recipe: OnlineRecipe, origin: Run) -> tuple[Crew, Work]:
     return crew, Work(rollouts, credit, limits, start, best_by="reward/mean", role="actor")
 
 
-def first_statistics(recipe: OnlineRecipe, source: FreshRollouts) -> dict[str, dict[str, Any]]:
+def first_statistics(
+    recipe: OnlineRecipe, reward: Reward, source: FreshRollouts, readers: Sequence[Reader]
+) -> dict[str, dict[str, Any]]:
     """Statistics of reward components that are measured on samples of the starting policy; iteration -1 is theirs."""
-    wanted = [c.normalise.samples for c in recipe.reward.components.values() if c.normalise.kind == "initial_mean"]
+    wanted = [c.normalise.samples for c in reward.components.values() if c.normalise.kind == "initial_mean"]
     if not wanted:
         return {}
     count = -(-max(wanted) // recipe.rollout.group_size)
-    chosen = [int(i) % len(source.prompts) for i in range(count)]
-    experience = source.experience(-1, chosen)
-    if recipe.reward_model is not None:
-        batch, outputs = experience.batch, frozenset({"scores"})
-        scores = source.rollouts.crew.call(
-            "forward", role="reward", batch=batch, outputs=outputs, sampling=None
-        ).result()
-        experience = replace(experience, batch=batch.with_columns(rows=scores))
-    samples = with_learned(experience)
-    return observe(recipe.reward, [s.scores for s in samples], {}, [about_sample(s) for s in samples])
+    experience = source.experience(-1, source.order.first(count))
+    for call in (call for reader in readers for call in reader.calls.graph_calls):
+        asked = {"role": call.role, "batch": experience.batch, "outputs": outputs_of(call), "sampling": None}
+        found = source.rollouts.crew.call("forward", **asked).result()
+        experience = replace(experience, batch=with_outputs(experience.batch, call, found))
+    samples = read_learned(experience, readers).samples
+    return observe(reward, [s.scores for s in samples], {}, [about_sample(s) for s in samples])
 
 
 def _steps(recipe: OnlineRecipe) -> int:

@@ -11,9 +11,12 @@ from ropewalk.records.errors import InputError, RunStopped
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Finish, Sample
 from ropewalk.records.score import Failed, Outcome
+from ropewalk.runtime.config import LEARNED
 from ropewalk.runtime.experience import Experience, packed_experience
+from ropewalk.runtime.learned.calls import short_form
+from ropewalk.runtime.learned.read import Reader
 from ropewalk.runtime.loop import Credited
-from ropewalk.runtime.rewards import LEARNED, OnlineCredit
+from ropewalk.runtime.rewards import OnlineCredit
 from ropewalk.runtime.state import RunState
 from ropewalk.tasks.scoring.config import Component, Reward
 from ropewalk.tasks.scoring.run import score_samples
@@ -122,11 +125,11 @@ def test_a_learned_score_stands_beside_the_tasks_own() -> None:
     """A sum of both; a reward model that gives no number is named."""
     found = with_reference(experience(lambda sample: float(sample.index), drawn(2)))
     reward = Reward(components={LEARNED: Component(weight=2.0), "rule": Component(weight=1.0)})
-    credit = OnlineCredit(GRPO(scale="none"), reward)
+    credit = OnlineCredit(GRPO(scale="none"), reward, (Reader(short_form("runs/rm")),))
 
     def scored(*scores: float) -> Experience:
         return replace(found, batch=found.batch.with_columns(rows={"scores": np.array(scores, np.float32)}))
 
     assert credit(scored(0.5, 1.0), RunState()).experience.batch.row_columns["rewards"].tolist() == [1.0, 3.0]
-    with pytest.raises(InputError, match="reward model gave a score that is not finite"):
+    with pytest.raises(InputError, match=r"reward model gave a score that is not finite \(runs/rm\)"):
         credit(scored(0.5, np.nan), RunState())

@@ -163,7 +163,7 @@ def check_role(role: str, roles: Sequence[str]) -> None:
 def _given(graph: CallGraph, role: str, models: Mapping[str, ModelShape]) -> ModelShape:
     if role in models:
         return models[role]
-    like = SIZED_AS.get(role, "")
+    like = SIZED_AS.get(role.partition("/")[0], "")
     if like == "critic" and "critic" not in graph.roles:
         like = "actor"
     if like not in graph.roles:
@@ -172,7 +172,7 @@ def _given(graph: CallGraph, role: str, models: Mapping[str, ModelShape]) -> Mod
 
 
 def _with_heads(graph: CallGraph, role: str, shape: ModelShape) -> ModelShape:
-    if role in ("critic", "reward"):
-        return shape.with_scalar_head()
+    if role.partition("/")[0] in ("critic", "reward"):
+        return replace(shape.with_scalar_head(), scalar_heads=max(shape.scalar_heads, 1))
     shared = any("values" in call.writes for call in graph.calls if call.role == role)
     return replace(shape, scalar_heads=1) if shared else replace(shape, vocabulary_head=True, scalar_heads=0)
