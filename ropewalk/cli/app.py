@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ropewalk.cli import chat, cost, files, looking, plan, scoring, training
+from ropewalk.cli import chat, cost, files, looking, plan, scoring, selecting, training
 from ropewalk.cli.failures import NO_READER, WRONG_INPUT, Failure, Terminated, failure_of
 
 app = typer.Typer(name="ropewalk", add_completion=False, rich_markup_mode=None)
@@ -19,6 +19,7 @@ app.command("demo")(training.demo)
 app.command("train")(training.train)
 app.command("sample")(files.sample)
 app.command("score")(scoring.score)
+app.command("select")(selecting.select)
 app.command("eval")(looking.evaluate)
 app.command("replay")(training.replay)
 app.command("report")(looking.report)

@@ -26,6 +26,17 @@ HELDOUT_SHARE = 0.1
 Scorer: TypeAlias = Callable[[Prompt, Sample], Outcome | float | bool | None]
 """Judges one sample of one prompt; see `scoring.run.outcome_of` for what each return value means."""
 
+
+@dataclass(frozen=True, slots=True)
+class AtOnce:
+    """A scorer that several threads may ask at once. Any other is asked by one thread at a time."""
+
+    scorer: Scorer
+
+    def __call__(self, prompt: Prompt, sample: Sample) -> Outcome | float | bool | None:
+        return self.scorer(prompt, sample)
+
+
 Prompts: TypeAlias = Sequence[Prompt | str]
 PromptSource: TypeAlias = Prompts | Mapping[str, Prompts] | Callable[[str], Prompts]
 
@@ -104,6 +115,13 @@ class Task:
         """Whether a scored sample counts for pass@1 and pass@k, by the task that its prompt is of."""
         part = self.parts.get(str(sample.info.get(PART)))
         return part.solves(sample) if part is not None else self.solved(sample.scores[self.main_scorer])
+
+    def verdict(self, sample: Sample) -> bool | None:
+        """Whether a scored sample is solved; None where the scorer that says so has not judged it."""
+        part = self.parts.get(str(sample.info.get(PART)))
+        if part is not None:
+            return part.verdict(sample)
+        return self.solves(sample) if isinstance(sample.scores[self.main_scorer], Score) else None
 
     def environment_of(self, prompt: Prompt) -> EnvironmentFactory | None:
         """Makes the world that this prompt is played in; None: it is answered in one turn."""

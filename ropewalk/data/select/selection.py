@@ -20,6 +20,7 @@ from ropewalk.records.prompt import Json
 
 Fate: TypeAlias = Verdict | Literal["crowded"]
 """What becomes of a prompt; crowded: it would be kept, but its cluster has its share."""
+FATES: tuple[Fate, ...] = ("kept", "too_hard", "too_easy", "crowded", "unjudged")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,24 @@ class Selection:
         )
         return said
 
+    def summary(self) -> dict[str, Json]:
+        """The choice in numbers."""
+        fates = Counter(one.fate for one in self.prompts)
+        buckets = Counter(one.bucket for one in self.kept)
+        rates = [one.rate for one in self.prompts if one.rate.judged]
+        mean = mean_rate(rates) if rates else None
+        return {
+            "prompts": len(self.prompts),
+            **{fate: fates[fate] for fate in FATES},
+            "buckets": {name: buckets[name] for name in NAMES},
+            "mean_pass_rate": {"value": mean.value, "low": mean.low, "high": mean.high} if mean else None,
+            "uncertain": sum(one.uncertain for one in self.prompts),
+            "clusters": len(self.balanced.before),
+            "clusters_left": len(self.balanced.after),
+            "largest_share": self.balanced.largest_share,
+            "emptied": [{"prompts": size, "first": first} for size, first in self.emptied()],
+        }
+
     def emptied(self) -> list[tuple[int, str]]:
         """Clusters that the filter emptied, as (prompts, the first of them), the largest first."""
         first: dict[int, str] = {}
@@ -89,7 +108,7 @@ class Selection:
         return [(self.sifted.before[cluster], first[cluster]) for cluster in self.sifted.emptied]
 
 
-def select(rates: Sequence[PassRate], keep: Keep, buckets: Buckets, coverage: Coverage) -> Selection:
+def choose(rates: Sequence[PassRate], keep: Keep, buckets: Buckets, coverage: Coverage) -> Selection:
     """The fate of every prompt. Raises InputError where the share cannot be kept by any choice."""
     clusters = clusters_of([rate.prompt for rate in rates], coverage)
     verdicts = [verdict_of(keep, rate) for rate in rates]

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from ropewalk.data.config import Buckets, Coverage, Keep
 from ropewalk.data.select.rates import PassRate, read_rates, write_rates
-from ropewalk.data.select.selection import Selection, select
+from ropewalk.data.select.selection import Selection, choose
 from ropewalk.records.errors import InputError
 
 TEXTS = ("Add the red apples to the box.", "A train leaves the town at noon.", "Name three rivers of Spain, please.")
 
 
 def chosen(rates: list[PassRate], share: float = 1.0, **keep: float) -> Selection:
-    return select(rates, Keep(**keep), Buckets(), Coverage(largest_share=share))  # type: ignore[arg-type]
+    return choose(rates, Keep(**keep), Buckets(), Coverage(largest_share=share))  # type: ignore[arg-type]
 
 
 counts = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 2), st.integers(0, 8)), min_size=1, max_size=20)
