@@ -12,7 +12,7 @@ from ropewalk.tasks.files import gold_prompts
 from ropewalk.tasks.scoring.maths.policy import GSM8K
 from ropewalk.tasks.scoring.maths.scorer import MathScorer
 from ropewalk.tasks.scoring.numbers import NumberScorer
-from ropewalk.tasks.task import HELDOUT, TRAIN, PromptSource, Scorer, Task
+from ropewalk.tasks.task import HELDOUT, TRAIN, AtOnce, PromptSource, Scorer, Task
 
 _ENDINGS = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
 
@@ -37,7 +37,7 @@ def gsm8k_task(config: Gsm8kTask, rows: Rows) -> Task:
 
 
 def _scorer(config: Gsm8kTask) -> Scorer:
-    return MathScorer(GSM8K) if config.answer == "maths" else NumberScorer(config.answer)
+    return AtOnce(MathScorer(GSM8K) if config.answer == "maths" else NumberScorer(config.answer))
 
 
 def _files(path: Path) -> tuple[Path, Path | None]:

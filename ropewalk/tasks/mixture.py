@@ -12,7 +12,7 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Abstain, Outcome
-from ropewalk.tasks.task import Scorer, Task
+from ropewalk.tasks.task import AtOnce, Scorer, Task
 
 
 def mixture_task(parts: Mapping[str, Task], weights: Mapping[str, float]) -> Task:
@@ -23,7 +23,7 @@ def mixture_task(parts: Mapping[str, Task], weights: Mapping[str, float]) -> Tas
     return Task(
         name="mixture",
         prompts=lambda split: [_named(name, prompt) for name, part in parts.items() for prompt in part.split(split)],
-        scorers={name: _OfParts(_by_part(parts, name)) for name in _scorers(parts)},
+        scorers={name: _of_parts(_by_part(parts, name)) for name in _scorers(parts)},
         max_new_tokens=max((limit for limit in limits if limit is not None), default=None) if all(limits) else None,
         refused=tuple((f"{name}: {where}", why) for name, part in parts.items() for where, why in part.refused),
         parts=dict(parts),
@@ -47,6 +47,11 @@ def own_prompt(prompt: Prompt) -> Prompt:
     part = str(prompt.info[PART])
     info = {name: value for name, value in prompt.info.items() if name != PART}
     return replace(prompt, id=prompt.id.removeprefix(f"{part}/"), info=info)
+
+
+def _of_parts(scorers: Mapping[str, Scorer]) -> Scorer:
+    asked = _OfParts(scorers)
+    return AtOnce(asked) if all(isinstance(scorer, AtOnce) for scorer in scorers.values()) else asked
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from ropewalk.records.prompt import Message, Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.tasks.config import SumsTask
 from ropewalk.tasks.scoring.numbers import NumberScorer
-from ropewalk.tasks.task import HELDOUT, TRAIN, Task
+from ropewalk.tasks.task import HELDOUT, TRAIN, AtOnce, Task
 
 _BARE_NUMBER = re.compile(r"-?[0-9]{1,20}")
 _PATIENCE = 5_000
@@ -27,7 +27,7 @@ def sums_task(config: SumsTask) -> Task:
     return Task(
         name="sums",
         prompts={split: [_prompt(config, *one) for one in chosen] for split, chosen in found.items()},
-        scorers={"correct": NumberScorer("anywhere"), "format": bare_number},
+        scorers={"correct": AtOnce(NumberScorer("anywhere")), "format": AtOnce(bare_number)},
     )
 
 

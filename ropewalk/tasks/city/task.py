@@ -9,7 +9,7 @@ from ropewalk.records.sample import Sample
 from ropewalk.records.score import Score
 from ropewalk.tasks.city.grammar import END, MARK, MAX_TOKENS, PAD, UNGRAMMATICAL, WORDS, Chance, first_word, true_score
 from ropewalk.tasks.config import CityTask
-from ropewalk.tasks.task import HELDOUT, TRAIN, Task, Vocabulary
+from ropewalk.tasks.task import HELDOUT, TRAIN, AtOnce, Task, Vocabulary
 
 TRUTH = "truth"
 MAX_NEW_TOKENS = MAX_TOKENS - 1
@@ -26,7 +26,7 @@ def city_task(config: CityTask) -> Task:
             TRAIN: city_prompts(config.prompts, config.seed, TRAIN),
             HELDOUT: city_prompts(config.heldout_prompts, config.seed, HELDOUT),
         },
-        scorers={TRUTH: truth, "grammatical": grammatical},
+        scorers={TRUTH: AtOnce(truth), "grammatical": AtOnce(grammatical)},
         vocabulary=VOCABULARY,
         max_new_tokens=MAX_NEW_TOKENS,
     )
