@@ -20,7 +20,7 @@ from ropewalk.tasks.judging.quote import asked_text, key_of, quoted
 CANDIDATES = ("A", " A", "B", " B")
 CUE = "Verdict:"
 _VALUES = {"A": 1.0, "B": 0.0, "TIE": 0.5}
-_VERDICT = re.compile(r"(?:(?:the |better |best )*answer )?(A|B|[Tt][Ii][Ee])")
+_VERDICT = re.compile(r"(?i:(?:the )?(?:better )?answer (?:is )?)?(A|B|(?i:tie))")
 _AROUND = " \t\r\n*_`#>\"'.,!()[]{}。：:"
 
 _TASK = """You compare two answers to one request and say which is better.

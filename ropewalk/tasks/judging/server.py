@@ -187,7 +187,7 @@ def _body_of(response: Any, end: float) -> bytes:
         raise _Ended(Failed("unparsable", "the answer came compressed, which was not asked for"))
     parts: list[bytes] = []
     size = 0
-    for part in response.iter_raw(65_536):
+    for part in response.iter_raw():
         size += len(part)
         if size > LARGEST_BODY:
             raise _Ended(Failed("crashed", f"the answer is larger than {LARGEST_BODY // 2**20} MB"))
