@@ -99,7 +99,7 @@ def _failed(history: History, config: Health) -> Diagnosis | None:
     broken = [n for n in names if _throughout(history, config, n, lambda value: value > config.failed_above)]
     if not broken:
         return None
-    scorers = _list([name.split("/")[1] for name in broken])
+    scorers = _list([name.removeprefix("score/").removesuffix("/failed") for name in broken])
     return Diagnosis(
         "failed",
         config.failed,

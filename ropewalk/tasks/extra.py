@@ -10,7 +10,7 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Prompt
 from ropewalk.tasks.scoring.kinds.build import Built, built
 from ropewalk.tasks.scoring.kinds.config import Scorers
-from ropewalk.tasks.task import PromptSource, Scorer, Task, as_prompts
+from ropewalk.tasks.task import PromptSource, Scorer, Task, as_prompts, at_least_one
 
 
 def built_all(sections: Scorers) -> Built:
@@ -21,7 +21,7 @@ def built_all(sections: Scorers) -> Built:
     def fault(prompt: Prompt) -> str | None:
         return next((wrong for each in made if (wrong := each.fault(prompt)) is not None), None)
 
-    return Built(scorers, fault)
+    return Built(scorers, fault, made[0].solved if made else at_least_one)
 
 
 def with_scorers(task: Task, sections: Scorers) -> Task:

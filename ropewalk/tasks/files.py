@@ -14,7 +14,7 @@ from ropewalk.tasks.config import PromptsTask
 from ropewalk.tasks.extra import built_all
 from ropewalk.tasks.module import user_module
 from ropewalk.tasks.scoring.numbers import NumberScorer, gold_fault
-from ropewalk.tasks.task import Task
+from ropewalk.tasks.task import AtOnce, Task
 
 
 def gold_prompts(rows: Rows) -> tuple[list[Prompt], ReadReport]:
@@ -30,7 +30,8 @@ def prompts_task(rows: Rows, config: PromptsTask) -> Task:
     return Task(
         name=Path(rows.path if isinstance(rows, RowFile) else rows).name.split(".")[0],
         prompts=prompts,
-        scorers=made.scorers or {"correct": NumberScorer(config.answer)},
+        scorers=made.scorers or {"correct": AtOnce(NumberScorer(config.answer))},
+        solved=made.solved,
         refused=report.refused,
     )
 

@@ -179,7 +179,7 @@ def _ills(run: Run) -> list[Finding]:
     for name in run.names:
         broken = change(run, name) if name.startswith("score/") and name.endswith("/failed") else None
         if broken is not None and broken.last > 0.05:
-            scorer = clean(name.split("/")[1], 60)
+            scorer = clean(name.removeprefix("score/").removesuffix("/failed"), 60)
             found.append(Finding("warn", f"Scorer {scorer} failed on {broken.texts[1]} of the last samples."))
     return found
 

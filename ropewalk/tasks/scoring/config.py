@@ -191,7 +191,8 @@ class Reward(Section):
     repetition: Repetition = NoRepetition()
     """What repetition takes off."""
     failure_limit: Share = 0.5
-    """A scorer that fails on a larger share of an iteration's samples stops the run."""
+    """A scorer that fails on a larger share of an iteration's samples stops the run; failures that `failed` of its
+    component names a score for are no failures here."""
 
     @model_validator(mode="after")
     def _known(self) -> Self:

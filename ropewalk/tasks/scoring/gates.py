@@ -37,7 +37,7 @@ def part_of(name: str, component: Component, row: Row) -> Part:
         return Part(outcome, outcome.value)
     if isinstance(outcome, Abstain):
         return Part(outcome)
-    stands = _stands_for(component, outcome)
+    stands = stands_for(component, outcome)
     return Part(outcome, stands, drops=stands is None)
 
 
@@ -56,7 +56,8 @@ def is_open(gate: Gate, row: Row) -> bool:
     return isinstance(outcome, Score) and outcome.value >= gate.at_least
 
 
-def _stands_for(component: Component, outcome: Failed) -> float | None:
+def stands_for(component: Component, outcome: Failed) -> float | None:
+    """The score that a component names for a failure; None: it names none."""
     given = component.failed
     if isinstance(given, str):
         return None

@@ -6,6 +6,7 @@ uses signals, threads or clocks, so it works the same in any thread, task or pro
 
 import math
 import numbers
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +18,9 @@ from ropewalk.records.errors import InputError, RunStopped
 from ropewalk.records.metric import Metric
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Sample
-from ropewalk.records.score import Abstain, Failed, Outcome, Score
+from ropewalk.records.score import Abstain, Failed, FailureReason, Outcome, Score
+from ropewalk.tasks.scoring.config import Component
+from ropewalk.tasks.scoring.gates import stands_for
 from ropewalk.tasks.task import Scorer, Task
 
 DOMAIN = "domain"
@@ -74,27 +77,43 @@ def score_samples(
     return scored
 
 
-def check_failures(samples: Iterable[Sample], limit: float) -> None:
-    """Stop the run if more than `limit` of a scorer's judgements failed, naming the most frequent reason.
+def check_failures(samples: Iterable[Sample], limit: float, components: Mapping[str, Component] | None = None) -> None:
+    """Stop the run if more than `limit` of a scorer's judgements failed, naming the most frequent reason and the mend.
 
+    A failure for which the scorer's component names a score is decided: a judgement like others, and no failure here.
     Abstentions are neither: the share is failed / (failed + scored).
     """
-    reasons: dict[str, Counter[str]] = {}
+    named = components or {}
+    failures: dict[str, list[Failed]] = {}
     judged: Counter[str] = Counter()
     for sample in samples:
         for name, outcome in sample.scores.items():
             judged[name] += not isinstance(outcome, Abstain)
-            if isinstance(outcome, Failed):
-                detail = f" ({outcome.detail})" if outcome.detail else ""
-                reasons.setdefault(name, Counter())[outcome.reason + detail] += 1
-    for name, counts in reasons.items():
-        failed = counts.total()
-        if failed > limit * judged[name]:
-            reason, times = counts.most_common(1)[0]
-            raise RunStopped(
-                f"scorer {name!r} failed on {failed} of {judged[name]} samples, {times} times with {reason}: "
-                "mend the scorer, or raise reward.failure_limit"
-            )
+            if isinstance(outcome, Failed) and (name not in named or stands_for(named[name], outcome) is None):
+                failures.setdefault(name, []).append(outcome)
+    for name, failed in failures.items():
+        if len(failed) > limit * judged[name]:
+            raise RunStopped(_stop_sentence(name, failed, judged[name]))
+
+
+def _stop_sentence(name: str, failed: Sequence[Failed], judged: int) -> str:
+    reason, times = Counter(failure.reason for failure in failed).most_common(1)[0]
+    details = Counter(failure.detail for failure in failed if failure.reason == reason and failure.detail)
+    such = f" (most often: {details.most_common(1)[0][0]})" if details else ""
+    key = name if re.fullmatch(r"[\w-]+", name) else f'"{name}"'
+    worth = f"say what such an answer is worth by reward.components.{key}.failed = {{ {reason} = 0.0 }}"
+    return (
+        f"scorer {name!r} failed on {len(failed)} of {judged} samples ({len(failed) / judged:.0%}), "
+        f"{times} times ({times / judged:.0%}) with {reason}{such}: "
+        f"{_MENDS.get(reason, worth)}, or raise reward.failure_limit"
+    )
+
+
+_MENDS: Mapping[FailureReason, str] = {
+    "crashed": "mend the scorer",
+    "timeout": "give the scorer more time",
+}
+"""What is mended where the scorer, not the answer, is at fault."""
 
 
 def outcome_metrics(rows: Sequence[Mapping[str, Outcome]]) -> dict[str, Metric]:
@@ -103,7 +122,8 @@ def outcome_metrics(rows: Sequence[Mapping[str, Outcome]]) -> dict[str, Metric]:
     for name in dict.fromkeys(name for row in rows for name in row):
         outcomes = [row[name] for row in rows if name in row]
         values = [outcome.value for outcome in outcomes if isinstance(outcome, Score)]
-        metrics[f"score/{name}"] = Metric.mean(math.fsum(values), len(values))
+        # A part of a scorer, such as program/hidden, would be taken for a figure of the whole.
+        metrics[f"score/{name}/mean" if "/" in name else f"score/{name}"] = Metric.mean(math.fsum(values), len(values))
         reasons = Counter(f"failed_{outcome.reason}" for outcome in outcomes if isinstance(outcome, Failed))
         abstained = sum(isinstance(outcome, Abstain) for outcome in outcomes)
         shares = {"abstained": abstained, "failed": reasons.total(), **dict(sorted(reasons.items()))}

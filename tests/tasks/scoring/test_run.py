@@ -3,7 +3,7 @@
 import asyncio
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Abstain, Failed, FailureReason, Outcome, Score
 from ropewalk.runtime.names import shown
+from ropewalk.tasks.scoring.config import Component
 from ropewalk.tasks.scoring.run import check_failures, outcome_metrics, score_sample, score_samples
 from ropewalk.tasks.task import Scorer, Task
 from tests.tasks.samples import sample
@@ -124,7 +125,10 @@ def test_a_grader_that_always_raises_stops_the_run_with_its_message() -> None:
         raise TimeoutError("signal only works in main thread" if given.index else "other")
 
     task = Task(name="t", prompts=[PROMPT], scorers={"fine": lambda _p, _s: 1, "math": broken})
-    with pytest.raises(RunStopped, match=r"'math' failed on 4 of 4 .* 3 times .*TimeoutError: signal only works"):
+    said = (
+        r"'math' failed on 4 of 4 samples \(100%\), 4 times \(100%\) with crashed .*TimeoutError: signal only.*mend the"
+    )
+    with pytest.raises(RunStopped, match=said):
         score_samples(task, {"p": PROMPT}, [sample("7", index=i) for i in range(4)], failure_limit=0.5)
 
 
@@ -136,6 +140,53 @@ def test_abstentions_do_not_hide_failures() -> None:
         check_failures(samples, 0.5)
     check_failures(samples, 0.7)
     check_failures(samples[:8], 0.0)
+
+
+@pytest.mark.parametrize(
+    ("failed", "counted"),
+    [
+        ("drop", 6),
+        (0.0, 0),
+        ({"wrong_format": 0.0}, 3),
+        ({"wrong_format": 0.0, "unparsable": -1.0}, 1),
+        ({"refused": 0.0}, 6),
+    ],
+)
+def test_a_failure_that_the_reward_names_a_score_for_is_a_judgement(failed: Any, counted: int) -> None:
+    """Fault G4: only failures that nobody has decided upon stop a run; all of those count, of any reason."""
+    reasons: list[FailureReason] = ["wrong_format"] * 3 + ["unparsable"] * 2 + ["crashed"]
+    outcomes = [*map(Failed, reasons), Score(1), Score(1)]
+    samples = [sample("7", index=i).with_scores(maths=outcome) for i, outcome in enumerate(outcomes)]
+    components = {"maths": Component(failed=failed)}
+    if counted:
+        check_failures(samples, counted / 8, components)
+        with pytest.raises(RunStopped, match=rf"failed on {counted} of 8 samples"):
+            check_failures(samples, counted / 8 - 0.01, components)
+    else:
+        check_failures(samples, 0.0, components)
+    with pytest.raises(RunStopped, match="failed on 6 of 8"):
+        check_failures(samples, 0.5, {"other": Component(failed=0.0)})
+    shares = {
+        reason: outcome_metrics([s.scores for s in samples])[f"score/maths/failed_{reason}"] for reason in reasons
+    }
+    assert {reason: metric.total for reason, metric in shares.items()} == {
+        "wrong_format": 3,
+        "unparsable": 2,
+        "crashed": 1,
+    }
+
+
+def test_the_stop_sentence_names_reason_share_and_mend() -> None:
+    """Fault G4: details of one reason are that reason, however they differ."""
+    outcomes = [Failed("unparsable", f"text {n}") for n in range(3)] + [Failed("crashed", "KeyError")] * 2 + [Score(1)]
+    samples = [sample("7", index=i).with_scores(**{"a/b": outcome}) for i, outcome in enumerate(outcomes)]
+    with pytest.raises(RunStopped) as caught:
+        check_failures(samples, 0.5)
+    assert str(caught.value) == (
+        "scorer 'a/b' failed on 5 of 6 samples (83%), 3 times (50%) with unparsable (most often: text 0): say "
+        'what such an answer is worth by reward.components."a/b".failed = { unparsable = 0.0 }, '
+        "or raise reward.failure_limit"
+    )
 
 
 def test_a_sample_of_another_task_is_refused() -> None:

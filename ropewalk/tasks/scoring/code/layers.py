@@ -2,12 +2,13 @@
 
     reward = Σ weight · layer over the layers that were reached
 
-A layer is reached when every layer before it stands at or above its gate. Layers that were not reached, that the
-prompt has nothing for, or that have no opinion add nothing. Pure.
+A layer is reached when every layer before it stands at or above its gate. Layers that were not reached, or
+that have no opinion, add nothing. Pure.
 """
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from ropewalk.records.errors import InputError
@@ -35,6 +36,14 @@ class Layering:
         unknown = sorted((set(self.weights) | set(self.gates)) - set(LAYERS))
         if unknown or any(not 0 <= gate <= 1 for gate in self.gates.values()):
             raise InputError(f"layers are {', '.join(LAYERS)} and gates lie in 0..1: got {unknown or dict(self.gates)}")
+
+    def fitted(self, *, public: bool, hidden: bool) -> "Layering":
+        """For a prompt that has no public or no hidden tests: their weight goes to the tests that there are."""
+        if public and hidden:
+            return self
+        there: Layer = "public" if public else "hidden"
+        both = sum(self.weights.get(layer, 0.0) for layer in ("public", "hidden"))
+        return replace(self, weights={**self.weights, "public": 0.0, "hidden": 0.0, there: both})
 
     def opens_hidden(self, public: float) -> bool:
         """Whether this share of passed public tests lets hidden ones be run."""
@@ -70,7 +79,8 @@ def format_outcome(found: Evaluation, examples: int) -> Score:
 def layered(outcomes: Mapping[Layer, Outcome], layering: Layering) -> tuple[dict[Layer, Outcome], Outcome]:
     """The outcomes behind their gates, and the reward. A layer that failed makes the reward that failure."""
     gated: dict[Layer, Outcome] = {}
-    total, closed = 0.0, ""
+    parts: list[float] = []
+    closed = ""
     for layer in LAYERS:
         outcome = outcomes.get(layer, Abstain("not given"))
         if closed:
@@ -83,7 +93,7 @@ def layered(outcomes: Mapping[Layer, Outcome], layering: Layering) -> tuple[dict
             if not 0 <= outcome.value <= 1:
                 failed = Failed("refused", f"layer {layer} gave {outcome.value:g}, outside 0..1")
                 return gated | {layer: failed}, failed
-            total += layering.weights.get(layer, 0.0) * outcome.value
+            parts.append(layering.weights.get(layer, 0.0) * outcome.value)
             gate = layering.gates.get(layer, 0.0)
             closed = f"{layer} is {outcome.value:g}, below its gate {gate:g}" if outcome.value < gate else ""
-    return gated, Score(total)
+    return gated, Score(math.fsum(parts))

@@ -157,11 +157,12 @@ class _Layered:
         if isinstance(found, Failed):
             return dict.fromkeys(LAYERS, found), found
         suite = suite_of(prompt)
+        layering = self._layering.fitted(public=bool(suite.public), hidden=bool(suite.hidden))
         outcomes = layer_outcomes(found, len(suite.public), None)
-        gated, _ = layered(outcomes | {"judge": Score(0.0)}, self._layering)
+        gated, _ = layered(outcomes | {"judge": Score(0.0)}, layering)
         if self._judge is None or not isinstance(gated["judge"], Score):
-            return layered(outcomes, self._layering)
-        return layered(outcomes | {"judge": self._ask(self._judge, prompt, sample)}, self._layering)
+            return layered(outcomes, layering)
+        return layered(outcomes | {"judge": self._ask(self._judge, prompt, sample)}, layering)
 
     def _ask(self, judge: Scorer, prompt: Prompt, sample: Sample) -> Outcome:
         """The judge's word, asked once per completion."""

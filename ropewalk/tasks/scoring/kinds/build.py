@@ -3,13 +3,15 @@
 One literal map by kind. A section may become several scorers: NAME, and NAME/part beside it.
 """
 
+import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, TypeAlias, cast
 
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Json, Prompt
+from ropewalk.records.score import Outcome, Score
 from ropewalk.tasks.module import user_module
 from ropewalk.tasks.scoring.code.evaluate import Forbidden
 from ropewalk.tasks.scoring.code.layers import Layering
@@ -27,6 +29,7 @@ from ropewalk.tasks.scoring.kinds.config import (
     JsonRule,
     LanguageRule,
     LayerCredit,
+    LayerWeights,
     LengthRule,
     MathsAnswer,
     NumberAnswer,
@@ -53,12 +56,13 @@ from ropewalk.tasks.scoring.rules.structured import JsonForm
 from ropewalk.tasks.scoring.rules.tags import Tags
 from ropewalk.tasks.scoring.sandbox.limits import MIB, Limits
 from ropewalk.tasks.scoring.sandbox.shared import SharedPool, Shutting
-from ropewalk.tasks.task import Scorer
+from ropewalk.tasks.task import AtOnce, Scorer, at_least_one
 
 Fault: TypeAlias = Callable[[Prompt], str | None]
 """What is wrong with a prompt that a scorer could not judge ("has …"); None if nothing is."""
 
 Z3 = "z3"
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +72,19 @@ class Built:
     scorers: Mapping[str, Scorer]
     """By name; the first has the section's own."""
     fault: Fault = lambda _: None
+    solved: Callable[[Outcome], bool] = at_least_one
+    """Whether an outcome of the first counts as solved."""
 
 
 def built(name: str, section: ScorerSection) -> Built:
     """The scorers of a section. Raises InputError for what its schema, expression or sandbox cannot do."""
     try:
-        return _BUILDERS[section.kind](name, section)
+        made = _BUILDERS[section.kind](name, section)
     except InputError as error:
         raise InputError(f"scorer {name!r}: {error}") from error
+    if isinstance(section, PythonScorer):
+        return made
+    return replace(made, scorers={part: AtOnce(scorer) for part, scorer in made.scorers.items()})
 
 
 def policy_of(config: MathsAnswer) -> Policy:
@@ -204,8 +213,10 @@ def _code(name: str, config: CodeAnswer) -> Built:
     pool = shared_pool(config.sandbox)
     extraction = Extraction(config.form, config.languages, config.open_ended)
     credit = config.credit
+    solved: Callable[[Outcome], bool] = at_least_one
     if isinstance(credit, LayerCredit):
         weights, gates, words = credit.weights, credit.gates, credit.forbidden
+        solved = _full(weights)
         found = layered_scorers(
             pool,
             layering=Layering(
@@ -225,7 +236,13 @@ def _code(name: str, config: CodeAnswer) -> Built:
     # A judge is a scorer of its own, behind a gate on NAME/hidden.
     parts = {key: scorer for key, scorer in found.items() if key != "code_judge"}
     named = {name + key.removeprefix("code").replace("_", "/", 1): scorer for key, scorer in parts.items()}
-    return Built(named, _tried(suite_of, "no tests that can be used"))
+    return Built(named, _tried(suite_of, "no tests that can be used"), solved)
+
+
+def _full(weights: LayerWeights) -> Callable[[Outcome], bool]:
+    """Every layer is full."""
+    full = math.fsum((weights.format, weights.compile, weights.public, weights.hidden))
+    return lambda outcome: isinstance(outcome, Score) and outcome.value >= full - _ROUNDING
 
 
 def _smt(name: str, config: SmtAnswer) -> Built:

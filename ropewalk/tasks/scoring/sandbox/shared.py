@@ -4,10 +4,9 @@
         ... scorers run programs through `SharedPool(spec)` from any thread ...
 
 What holds: when the outermost block is left, however it is left, no pool is open and nothing that one started is left.
-A scorer used outside of any block opens a pool, too; that one is closed when the process ends.
+A scorer used outside of any block opens a sandbox for that one program.
 """
 
-import atexit
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -68,11 +67,13 @@ class SharedPool:
 
     def run(self, work: Callable[[Box], Result]) -> Result:
         """`work(box)`, and wait for it."""
-        return _KEEPER.pool(self.shutting).run(work)
+        with _KEEPER.lent(self.shutting) as pool:
+            return pool.run(work)
 
     def test(self, source: str, requests: Sequence[Request]) -> list[Finding]:
         """Findings of one program: one per request."""
-        return _KEEPER.pool(self.shutting).test(source, requests)
+        with _KEEPER.lent(self.shutting) as pool:
+            return pool.test(source, requests)
 
 
 class _Keeper:
@@ -85,12 +86,21 @@ class _Keeper:
         self._open: dict[Shutting, SandboxPool] = {}
         self._blocks = 0
 
-    def pool(self, shutting: Shutting) -> SandboxPool:
+    @contextmanager
+    def lent(self, shutting: Shutting) -> Iterator[SandboxPool]:
+        pool = self._shared(shutting)
+        if pool is not None:
+            yield pool
+            return
+        with _pool(shutting, 1) as own:
+            yield own
+
+    def _shared(self, shutting: Shutting) -> SandboxPool | None:
         with self._lock:
+            if not self._blocks:
+                return None
             if shutting not in self._open:
-                self._open[shutting] = SandboxPool(
-                    shutting.workers, shutting.limits, isolation=shutting.isolation, packages=shutting.packages
-                )
+                self._open[shutting] = _pool(shutting, shutting.workers)
             return self._open[shutting]
 
     def enter(self) -> None:
@@ -100,21 +110,20 @@ class _Keeper:
     def leave(self) -> None:
         with self._lock:
             self._blocks -= 1
-            if self._blocks:
-                return
-        self.close()
-
-    def close(self) -> None:
-        with self._lock:
-            pools, self._open = list(self._open.values()), {}
+            pools: list[SandboxPool] = []
+            if not self._blocks:
+                pools, self._open = list(self._open.values()), {}
         for pool in pools:
             # What still runs is nobody's any more: all scoring ends within its block.
             pool.stop()
 
 
+def _pool(shutting: Shutting, workers: int) -> SandboxPool:
+    return SandboxPool(workers, shutting.limits, isolation=shutting.isolation, packages=shutting.packages)
+
+
 _KEEPER = _Keeper()
-atexit.register(lambda: _KEEPER.close())
-os.register_at_fork(after_in_child=lambda: _KEEPER.forget())
+os.register_at_fork(after_in_child=_KEEPER.forget)
 
 
 @contextmanager

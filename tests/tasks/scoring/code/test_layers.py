@@ -100,3 +100,16 @@ def test_a_test_that_cannot_be_put_is_nobodys_wrong_answer() -> None:
     part = Results((Finding("refused", "an object of type set_iterator is no plain data"),), (False,))
     found = summary(TextFacts(True), part, None)
     assert layered(layer_outcomes(found, 1, None), Layering())[1] == Failed("refused", found.fault)
+
+
+def test_the_weight_of_tests_that_a_prompt_does_not_have_goes_to_those_it_has() -> None:
+    """One scale for all prompts: a right program is worth the same everywhere."""
+    full: dict[Layer, Outcome] = {layer: Score(1.0) for layer in ("format", "compile", "public", "hidden")}
+    totals = set()
+    for public, hidden in ((True, True), (True, False), (False, True)):
+        there = {
+            layer: full[layer] for layer in full if (public or layer != "public") and (hidden or layer != "hidden")
+        }
+        _, total = layered(there, Layering().fitted(public=public, hidden=hidden))
+        totals.add(total)
+    assert totals == {Score(0.9)}
