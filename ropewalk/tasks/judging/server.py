@@ -68,12 +68,15 @@ class ServerAsker:
     def ask(self, questions: Sequence[Question]) -> list[Answer | Failed]:
         """An answer to each, in order."""
         config, http = self._config, self._http
-        local = is_loopback(urlsplit(config.base_url).hostname or "")
+        url = urlsplit(config.base_url)
+        local = is_loopback(url.hostname or "")
         timeout = http.Timeout(config.timeout_seconds, connect=min(config.timeout_seconds, CONNECT_SECONDS))
         limits = http.Limits(max_connections=config.concurrency)
         workers = min(config.concurrency, len(questions)) or 1
         batch = _Batch(give_up_after=2 * config.concurrency)
-        with http.Client(timeout=timeout, limits=limits, trust_env=not local, headers=self._headers) as client:
+        # No redirect is followed, so that a plain address never leads to one whose certificate matters.
+        settings = {"trust_env": not local, "verify": url.scheme == "https", "headers": self._headers}
+        with http.Client(timeout=timeout, limits=limits, **settings) as client:
             pool = ThreadPoolExecutor(workers, thread_name_prefix="ropewalk-judge")
             try:
                 return list(pool.map(lambda question: self._one(client, question, batch), questions))
