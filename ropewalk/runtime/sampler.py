@@ -19,6 +19,7 @@ from ropewalk.runtime.recipe import SampleRecipe
 from ropewalk.runtime.roles import FromPolicy, RoleSetup, Setup
 from ropewalk.runtime.rollouts import Rollouts
 from ropewalk.runtime.run import local_model, model_folder
+from ropewalk.tasks.scoring.sandbox.shared import sandboxes
 from ropewalk.tasks.task import Task
 from ropewalk.training.config import Precision
 
@@ -73,7 +74,8 @@ def open_sampler(path: str, asking: Asking, progress: Progress, *, dtype: str = 
     progress.begin("loading", 1)
     crew = open_crew(policy_setup(path, asking.hardware, asking.engine, dtype=dtype))
     try:
-        yield Sampler(Rollouts(crew, asking.task, record, asking.seed), language, prompts)
+        with sandboxes():
+            yield Sampler(Rollouts(crew, asking.task, record, asking.seed), language, prompts)
     finally:
         crew.close()
 

@@ -23,7 +23,7 @@ from ropewalk.records.files import SAMPLES_FORMAT, dumps, read_samples, write_at
 from ropewalk.records.prompt import Json, Prompt
 from ropewalk.records.sample import Finish, Sample, SamplingRecord
 from ropewalk.records.score import Abstain, Failed, Score
-from ropewalk.runtime.assemble import the_task
+from ropewalk.runtime.assemble import reward_of, the_task
 from ropewalk.runtime.config import LEARNED, GivenTask, Judging, PromptData, TaskConfig
 from ropewalk.runtime.progress import Progress, Silent
 from ropewalk.runtime.recipe import built_in, read_recipe, recipe_path
@@ -33,6 +33,7 @@ from ropewalk.tasks.scoring.compose import About, Composed, Statistics, compose
 from ropewalk.tasks.scoring.config import NoLength, Reward
 from ropewalk.tasks.scoring.explain import explain
 from ropewalk.tasks.scoring.run import score_sample
+from ropewalk.tasks.scoring.sandbox.shared import sandboxes
 from ropewalk.tasks.task import HELDOUT, TRAIN, Task, prompt_id
 
 _MADE = ("scores", "components", "terms", "reward")
@@ -136,10 +137,11 @@ def score_file(
     lines = read_lines(path, found)
     shown.begin("scoring", len(lines))
     scored = []
-    for number, line in enumerate(lines):
-        scored.append(_scored(found, line))
-        if number % _EVERY == 0:
-            shown.advance(number)
+    with sandboxes():
+        for number, line in enumerate(lines):
+            scored.append(_scored(found, line))
+            if number % _EVERY == 0:
+                shown.advance(number)
     shown.advance(len(lines))
     about = [About(str(line.sample.info.get("domain", "")), line.tokens, line.sample.text) for line in scored]
     composed = compose(found.reward, [line.sample.scores for line in scored], found.statistics, about)
@@ -188,7 +190,8 @@ def _judge(recipe: Any, statistics: Any = None) -> Judge:
     if isinstance(task, GivenTask):
         raise InputError("the task of this run was a Python object: name the Python file that defines it as TASK")
     data: PromptData | None = recipe.data
-    return Judge(the_task(task, data, None), getattr(recipe, "reward", Reward()), statistics or {})
+    found = the_task(task, data, None)
+    return Judge(found, reward_of(getattr(recipe, "reward", Reward()), found), statistics or {})
 
 
 def _kinds() -> tuple[str, ...]:

@@ -46,6 +46,7 @@ from ropewalk.runtime.sample import run_sample
 from ropewalk.runtime.stages import Chain, write_stages
 from ropewalk.runtime.state import RunState
 from ropewalk.runtime.work import Work, prepare
+from ropewalk.tasks.scoring.sandbox.shared import sandboxes
 from ropewalk.tasks.task import Task
 
 
@@ -115,7 +116,7 @@ def run_recipe(
         check_same_chain(recipe, run)
     if resume and run.status().get("state") == "finished":
         return run
-    with locked(run.folder):
+    with locked(run.folder), sandboxes():
         sweep(run)
         try:
             with interruptible(run.folder) as asked:
