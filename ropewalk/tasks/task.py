@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import zip_longest
 from typing import TypeAlias
 
 from ropewalk.data.order import PART
@@ -136,6 +137,15 @@ class Task:
         if name not in self._splits:
             self._splits.update(self._read(name))
         return self._splits[name]
+
+    def first(self, split: str, count: int) -> list[Prompt]:
+        """The first prompts of a split; of a mixture, of each of its parts in turn."""
+        prompts = self.split(split)
+        if not self.parts:
+            return list(prompts[:count])
+        by_part = [[p for p in prompts if p.info.get(PART) == name] for name in self.parts]
+        turns = [prompt for turn in zip_longest(*by_part) for prompt in turn if prompt is not None]
+        return turns[:count]
 
     def _read(self, name: str) -> dict[str, tuple[Prompt, ...]]:
         source = self.prompts
