@@ -1,0 +1,1 @@
+"""What environments run inside the sandbox: plain Python with the standard library only."""
