@@ -22,7 +22,7 @@ from ropewalk.plan.shape import ModelShape
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Demonstration, Document, PreferencePair
 from ropewalk.rollout.config import NativeEngineConfig, Sampling, resolve
-from ropewalk.runtime.assemble import formula_of, graph_of, plan_of, start_source, the_task
+from ropewalk.runtime.assemble import asked_task, formula_of, graph_of, plan_of, reward_of, start_source
 from ropewalk.runtime.config import (
     Demonstrations,
     Documents,
@@ -30,7 +30,6 @@ from ropewalk.runtime.config import (
     Hardware,
     NoEvaluation,
     PairFile,
-    PromptData,
     TextRows,
 )
 from ropewalk.runtime.folders import ModelFacts, Pieces, text_of
@@ -44,6 +43,7 @@ from ropewalk.runtime.look_models import (
     start_facts,
     to_come,
 )
+from ropewalk.runtime.look_prompts import look_at_file, look_at_order
 from ropewalk.runtime.machine import has_accelerator, machine_bytes
 from ropewalk.runtime.recipe import (
     OnlineRecipe,
@@ -57,7 +57,7 @@ from ropewalk.runtime.recipe import (
 )
 from ropewalk.runtime.stages import check_stages, stage_recipe
 from ropewalk.tasks.city.corpus import documents as city_documents
-from ropewalk.tasks.config import CityCorpus, FileTask, Gsm8kTask, PromptsTask, TaskSection
+from ropewalk.tasks.config import CityCorpus, FileTask, Gsm8kTask, MixtureTask, PromptsTask, TaskSection
 from ropewalk.tasks.task import HELDOUT, TRAIN, Task
 from ropewalk.training.schedule import StepPlan
 
@@ -97,7 +97,7 @@ def _stages(recipe: StagesRecipe, found: Look) -> None:
 
 def _job(recipe: SampleRecipe, found: Look) -> None:
     model = start_facts(recipe, found)
-    task = _task(recipe.task, recipe.data, found, (recipe.split,))
+    task = _task(recipe, found, (recipe.split,))
     drawn = recipe.rollout.prompts * recipe.rollout.group_size
     found.fact("samples", f"{drawn}: {recipe.rollout.prompts} prompts x {recipe.rollout.group_size}")
     longest = _prompts(task, recipe.split, model, recipe.sampling, found)
@@ -145,8 +145,10 @@ def _online(recipe: OnlineRecipe, found: Look) -> None:
     model = start_facts(recipe, found)
     others = other_facts(recipe, model, found)
     held = not isinstance(recipe.evaluate, NoEvaluation)
-    task = _task(recipe.task, recipe.data, found, (TRAIN, HELDOUT) if held else (TRAIN,))
+    task = _task(recipe, found, (TRAIN, HELDOUT) if held else (TRAIN,))
     _reward(recipe, task, found)
+    if task is not None:
+        look_at_order(recipe, task, found)
     longest = _prompts(task, TRAIN, model, recipe.sampling, found)
     method = recipe.ppo if isinstance(recipe, PPORecipe) else recipe.grpo
     steps = recipe.stop.iterations * method.epochs * method.minibatches
@@ -168,14 +170,16 @@ def _online(recipe: OnlineRecipe, found: Look) -> None:
 # -- data and tasks ------------------------------------------------------------------------------------------------
 
 
-def _task(config: TaskSection | GivenTask, data: PromptData | None, found: Look, splits: Sequence[str]) -> Task | None:
+def _task(recipe: OnlineRecipe | SampleRecipe, found: Look, splits: Sequence[str]) -> Task | None:
+    config = recipe.task
+    look_at_file(recipe.rollout, found)
     if isinstance(config, GivenTask):
         found.fact("task", "a Python object, handed to ropewalk.train")
         return None
     if not found.deep:
-        _task_files(config, data, found)
+        _task_files(config, recipe.data, found)
         return None
-    task = found.attempt(lambda: the_task(config, data, None))
+    task = found.attempt(lambda: asked_task(recipe))
     if task is None:
         return None
     sizes = [(name, found.attempt(lambda name=name: len(task.split(name)))) for name in splits]  # type: ignore[misc]
@@ -187,10 +191,13 @@ def _task(config: TaskSection | GivenTask, data: PromptData | None, found: Look,
     return task
 
 
-def _task_files(config: TaskSection, data: PromptData | None, found: Look) -> None:
+def _task_files(config: TaskSection, data: RowFile | None, found: Look) -> None:
     """Whether the files a task names are there."""
     if isinstance(config, Gsm8kTask | PromptsTask) and data is None:
         found.problem(f"a task of kind {config.kind!r} reads its rows from a file: set data.path")
+    if isinstance(config, MixtureTask):
+        for part in config.parts.values():
+            _task_files(part.task, part.data, found)
     if isinstance(config, FileTask) and not to_come(config.path) and not Path(config.path).exists():
         found.problem(f"there is no file {config.path}: check the path")
     if data is not None:
@@ -215,7 +222,8 @@ def _reward(recipe: OnlineRecipe, task: Task | None, found: Look) -> None:
             said = key if name in recipe.reward.components else f"{key} = {name!r}"
             found.problem(f"{said} is scored by nobody: did you mean {near[0]!r}?")
     parts = [f"{component.weight:g} {name}" for name, component in recipe.reward.components.items()]
-    found.fact("reward", " + ".join(parts) or task.main_scorer)
+    reward = found.attempt(lambda: reward_of(recipe.reward, task))
+    found.fact("reward", " + ".join(parts) or ", ".join(reward.components if reward else ()) or task.main_scorer)
 
 
 def _prompts(task: Task | None, name: str, model: ModelFacts | None, sampling: Sampling, found: Look) -> int:

@@ -93,7 +93,7 @@ class Place:
 
 def common_prompts(question: Question, languages: Sequence[Language], progress: Progress) -> list[TokenisedPrompts]:
     """The question's prompts as each language reads them; those that one of them cannot hold are left out of all."""
-    asked = question.task.split(question.split)[: question.prompts]
+    asked = question.task.first(question.split, question.prompts)
     read = [
         tokenised_prompts(asked, language, sampling_record(question.sampling, language), progress)
         for language in languages

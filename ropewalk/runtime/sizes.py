@@ -11,7 +11,7 @@ from ropewalk.plan.graph import CallGraph
 from ropewalk.plan.shape import ModelShape
 from ropewalk.plan.workload import Lengths, Workload
 from ropewalk.records.errors import InputError
-from ropewalk.runtime.assemble import graph_of, the_task
+from ropewalk.runtime.assemble import asked_task, graph_of
 from ropewalk.runtime.config import GivenTask
 from ropewalk.runtime.dryrun import pair_texts, row_limit, row_texts
 from ropewalk.runtime.folders import ModelFacts, text_of
@@ -94,7 +94,7 @@ def _prompt_lengths(recipe: OnlineRecipe, model: ModelFacts | None) -> tuple[Len
     if model is None or isinstance(recipe.task, GivenTask):
         return assumed
     try:
-        prompts = the_task(recipe.task, recipe.data, None).split(TRAIN)
+        prompts = asked_task(recipe).split(TRAIN)
         counts = model.counts([(text_of(prompt.dialogue),) for prompt in prompts])
     except InputError:
         return assumed

@@ -18,7 +18,7 @@ def narrowed(task: Task, path: str | Path) -> Task:
 
     Raises InputError for a row without an id, one named twice, and one that is no training prompt of the task.
     """
-    chosen = _rows(Path(path))
+    chosen = chosen_rows(Path(path))
 
     def prompts(split: str) -> list[Prompt]:
         there = task.split(split)
@@ -35,7 +35,7 @@ def narrowed(task: Task, path: str | Path) -> Task:
     return replace(task, prompts=prompts)
 
 
-def _rows(path: Path) -> dict[str, dict[str, Json]]:
+def chosen_rows(path: Path) -> dict[str, dict[str, Json]]:
     """By id, what the file has learnt of a prompt."""
     found: dict[str, dict[str, Json]] = {}
     for number, row in enumerate(read_jsonl(path), 1):
