@@ -5,23 +5,28 @@ history (so that an earlier rendering is no prefix of the later one) is an error
 """
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
+from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerFast
 
 from ropewalk.records.errors import InputError
-from ropewalk.records.prompt import Dialogue, Message
+from ropewalk.records.prompt import Dialogue, Json, Message
+
+Tools: TypeAlias = Sequence[Mapping[str, Json]]
+"""What the policy may call, each in the form that chat templates take in `tools`."""
 
 
-def prompt_ids(tokenizer: PreTrainedTokenizerFast, dialogue: Dialogue) -> list[int]:
-    """Ids of a prompt, ending where the policy is to speak.
+def prompt_ids(tokenizer: PreTrainedTokenizerFast, dialogue: Dialogue, tools: Tools = ()) -> list[int]:
+    """Ids of a prompt, ending where the policy is to speak; a conversation's template declares the tools.
 
     Plain text gets a beginning-of-sequence id if the tokenizer adds one to text of itself; a conversation gets what
     its template says (SmolLM2's, for one, begins with a default system message). Never two in a row at the start.
     """
     if isinstance(dialogue, str):
-        ids = _with_beginning(tokenizer, _encode(tokenizer, dialogue))
+        ids = _with_beginning(tokenizer, encode(tokenizer, dialogue))
     else:
-        ids = _rendered(tokenizer, dialogue, generation=True)
+        ids = _rendered(tokenizer, dialogue, generation=True, tools=tools)
     if not ids:
         raise InputError("a prompt without any token cannot be continued: give it some text")
     return ids
@@ -38,7 +43,7 @@ def supervised_ids(
     """
     ends = (eos_id,) if isinstance(eos_id, int) else tuple(eos_id)
     prompt = prompt_ids(tokenizer, dialogue)
-    answer = _encode(tokenizer, completion)
+    answer = encode(tokenizer, completion)
     _check_no_end_inside(completion, answer[:-1] if isinstance(dialogue, str) else answer, ends)
     if isinstance(dialogue, str):
         if not answer or answer[-1] not in ends:
@@ -48,9 +53,17 @@ def supervised_ids(
     return prompt + answer, [False] * len(prompt) + [True] * len(answer)
 
 
+def unfinished_ids(
+    tokenizer: PreTrainedTokenizerFast, dialogue: Dialogue, completion: str
+) -> tuple[list[int], list[bool]]:
+    """(ids, policy mask) of a dialogue and the beginning of a completion, which more would follow: no end token."""
+    prompt, answer = prompt_ids(tokenizer, dialogue), encode(tokenizer, completion)
+    return prompt + answer, [False] * len(prompt) + [True] * len(answer)
+
+
 def document_ids(tokenizer: PreTrainedTokenizerFast, text: str, eos_id: int) -> list[int]:
     """Ids of a document with its boundaries: a beginning if the tokenizer adds one, and the end token once."""
-    ids = _encode(tokenizer, text)
+    ids = encode(tokenizer, text)
     return _with_beginning(tokenizer, ids if ids[-1:] == [eos_id] else [*ids, eos_id])
 
 
@@ -69,8 +82,8 @@ def _answer_ids(
     tokenizer: PreTrainedTokenizerFast, dialogue: Sequence[Message], prompt: list[int], completion: str
 ) -> list[int]:
     whole = [*dialogue, Message("assistant", completion)]
-    if completion.strip() not in _text(tokenizer, whole, generation=False):
-        raise InputError(f"{_named(tokenizer)} drops part of the completion {completion[:40]!r}: {_ALTERNATIVES}")
+    if completion.strip() not in rendered_text(tokenizer, whole, generation=False):
+        raise InputError(f"{named(tokenizer)} drops part of the completion {completion[:40]!r}: {ALTERNATIVES}")
     return _added(tokenizer, prompt, dialogue, whole, True)
 
 
@@ -84,14 +97,15 @@ def _added(
     whole = _rendered(tokenizer, later, generation=False)
     if whole[: len(start)] == start:
         return whole[len(start) :]
-    before, after = _text(tokenizer, earlier, generation=generation), _text(tokenizer, later, generation=False)
+    before = rendered_text(tokenizer, earlier, generation=generation)
+    after = rendered_text(tokenizer, later, generation=False)
     if not after.startswith(before):
         raise InputError(
-            f"{_named(tokenizer)} rewrites history: the rendering of {len(earlier)} messages is no prefix of the "
-            f"rendering of {len(later)}: {_ALTERNATIVES}"
+            f"{named(tokenizer)} rewrites history: the rendering of {len(earlier)} messages is no prefix of the "
+            f"rendering of {len(later)}: {ALTERNATIVES}"
         )
     # Only a merge across the boundary differs; what was sampled there is the separate encoding.
-    return _encode(tokenizer, after[len(before) :])
+    return encode(tokenizer, after[len(before) :])
 
 
 def _check_no_end_inside(completion: str, ids: list[int], ends: tuple[int, ...]) -> None:
@@ -105,44 +119,55 @@ def _until_end(ids: list[int], ends: tuple[int, ...], tokenizer: PreTrainedToken
     first = next((i for i, token in enumerate(ids) if token in ends), None)
     if first is None:
         raise InputError(
-            f"{_named(tokenizer)} does not close the assistant's turn with an end token {list(ends)}, so a policy "
+            f"{named(tokenizer)} does not close the assistant's turn with an end token {list(ends)}, so a policy "
             "could not learn to stop: add the template's end token to eos_token_id in generation_config.json, or "
-            + _ALTERNATIVES
+            + ALTERNATIVES
         )
     return ids[: first + 1]
 
 
-_ALTERNATIVES = "use another chat_template.jinja in the model folder, or give the rows as plain text"
+ALTERNATIVES = "use another chat_template.jinja in the model folder, or give the rows as plain text"
 
 
-def _named(tokenizer: PreTrainedTokenizerFast) -> str:
+def named(tokenizer: PreTrainedTokenizerFast) -> str:
+    """The template, for sentences."""
     where = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
     return f"the chat template of {where}"
 
 
-def _text(tokenizer: PreTrainedTokenizerFast, messages: Sequence[Message], *, generation: bool) -> str:
-    text = _apply(tokenizer, messages, generation=generation, tokenize=False)
+def rendered_text(
+    tokenizer: PreTrainedTokenizerFast, messages: Sequence[Message], *, generation: bool, tools: Tools = ()
+) -> str:
+    """A conversation as its template writes it; with `generation`, up to where the policy is to speak."""
+    text = _apply(tokenizer, messages, generation=generation, tokenize=False, tools=tools)
     if not isinstance(text, str):
-        raise InputError(f"{_named(tokenizer)} gave a {type(text).__name__} where text was asked: {_ALTERNATIVES}")
+        raise InputError(f"{named(tokenizer)} gave a {type(text).__name__} where text was asked: {ALTERNATIVES}")
     return text
 
 
-def _rendered(tokenizer: PreTrainedTokenizerFast, messages: Sequence[Message], *, generation: bool) -> list[int]:
-    ids = _as_ids(_apply(tokenizer, messages, generation=generation, tokenize=True))
+def _rendered(
+    tokenizer: PreTrainedTokenizerFast, messages: Sequence[Message], *, generation: bool, tools: Tools = ()
+) -> list[int]:
+    ids = _as_ids(_apply(tokenizer, messages, generation=generation, tokenize=True, tools=tools))
     if ids is None:
-        raise InputError(f"{_named(tokenizer)} did not give one flat list of ids: {_ALTERNATIVES}")
+        raise InputError(f"{named(tokenizer)} did not give one flat list of ids: {ALTERNATIVES}")
     return _one_beginning(tokenizer, ids)
 
 
 def _apply(
-    tokenizer: PreTrainedTokenizerFast, messages: Sequence[Message], *, generation: bool, tokenize: bool
+    tokenizer: PreTrainedTokenizerFast, messages: Sequence[Message], *, generation: bool, tokenize: bool, tools: Tools
 ) -> object:
     if not getattr(tokenizer, "chat_template", None):
-        raise InputError(f"{_named(tokenizer)} is missing, yet the prompts are conversations: {_ALTERNATIVES}")
+        raise InputError(f"{named(tokenizer)} is missing, yet the prompts are conversations: {ALTERNATIVES}")
     turns = [{"role": message.role, "content": message.content} for message in messages]
-    result: object = tokenizer.apply_chat_template(
-        turns, tokenize=tokenize, add_generation_prompt=generation, return_dict=False
-    )
+    declared = [dict(tool) for tool in tools] or None
+    try:
+        result: object = tokenizer.apply_chat_template(
+            turns, tools=declared, tokenize=tokenize, add_generation_prompt=generation, return_dict=False
+        )
+    except TemplateError as error:
+        roles = ", ".join(message.role for message in messages)
+        raise InputError(f"{named(tokenizer)} refuses messages of {roles} ({error}): {ALTERNATIVES}") from error
     return result
 
 
@@ -160,7 +185,8 @@ def _as_ids(result: object) -> list[int] | None:
     return list(result)
 
 
-def _encode(tokenizer: PreTrainedTokenizerFast, text: str) -> list[int]:
+def encode(tokenizer: PreTrainedTokenizerFast, text: str) -> list[int]:
+    """Ids of a text as it stands, the names of special tokens in it read as such."""
     try:
         ids = _as_ids(tokenizer.encode(text, add_special_tokens=False))
     except Exception as error:  # tokenizers raises nothing narrower
