@@ -179,8 +179,9 @@ class PPO(Section):
     """Passes over each iteration's samples."""
     minibatches: int = Field(default=1, ge=1)
     """Optimiser steps of a pass."""
-    whiten: Literal["none", "tokens"] = "tokens"
-    """Shift and scale advantages to mean 0 and std 1 over all policy tokens of the iteration."""
+    whiten: Literal["none", "tokens", "task"] = "tokens"
+    """Shift and scale advantages to mean 0 and std 1 over all policy tokens of the iteration, or over those of each
+    task by itself."""
     entropy_coefficient: float = Field(default=0.0, ge=0)
     """Reward per nat of a token's entropy, in the loss."""
     value_clip: ValueClip = NoValueClip()
@@ -202,6 +203,8 @@ class GRPO(Section):
     """Over the whole group, or over the other samples only."""
     scale: GroupScale = "std"
     """Divide by the group's standard deviation (n − 1), or do not."""
+    normalise_by: Literal["none", "task"] = "none"
+    """Divide by the spread that the advantages of the sample's own task have in the iteration, or do not."""
     clip_low: float = Field(default=0.2, gt=0, lt=1)
     """The ratio gains nothing below 1 − clip_low."""
     clip_high: float = Field(default=0.2, gt=0)
@@ -238,3 +241,12 @@ class RewardModel(Section):
     """Passes over the pairs."""
     pairs_per_step: int = Field(default=32, ge=1)
     """Pairs of one optimiser step."""
+
+
+class ProcessRewardModel(Section):
+    """A reward for each step of an answer, learned from labels in [0, 1]."""
+
+    epochs: int = Field(default=1, ge=1)
+    """Passes over the rows."""
+    rows_per_step: int = Field(default=32, ge=1)
+    """Rows of one optimiser step; each step of an answer weighs the same in it."""

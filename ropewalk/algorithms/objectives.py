@@ -11,11 +11,22 @@ from typing import Protocol, TypeAlias
 
 from torch import Tensor
 
-from ropewalk.algorithms.config import GRPO, PPO, SFT, KeepUnfinished, Reduction, RewardModel, SharedCritic, Unfinished
+from ropewalk.algorithms.config import (
+    GRPO,
+    PPO,
+    SFT,
+    KeepUnfinished,
+    ProcessRewardModel,
+    Reduction,
+    RewardModel,
+    SharedCritic,
+    Unfinished,
+)
 from ropewalk.algorithms.kl import kl_estimate
-from ropewalk.algorithms.masked import Columns, judged_rows, masked_sum, means, rows_in, select, trained_tokens
+from ropewalk.algorithms.masked import Columns, in_rows, judged_rows, masked_sum, means, rows_in, select, trained_tokens
 from ropewalk.algorithms.policy_loss import clipped_policy_terms, policy_metrics
 from ropewalk.algorithms.preference_loss import bradley_terry_terms, pair_metrics, pairs_of
+from ropewalk.algorithms.process_loss import step_metrics, step_terms
 from ropewalk.algorithms.reduction import count, token_weights
 from ropewalk.algorithms.supervised_loss import nll_terms
 from ropewalk.algorithms.value_loss import value_metrics, value_terms
@@ -23,7 +34,7 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.metric import Metrics
 
 Outputs: TypeAlias = Mapping[str, Tensor]
-"""What the network computed: `logprobs`, `entropy`, `values` over tokens (T,), `scores` over rows (R,)."""
+"""What the network computed: `logprobs`, `entropy`, `values`, `token_scores` (T,), `scores` over rows (R,)."""
 Terms: TypeAlias = dict[str, Tensor]
 
 
@@ -32,7 +43,7 @@ class Objective(Protocol):
 
     @property
     def outputs(self) -> frozenset[str]:
-        """What the network must compute: a subset of logprobs, entropy, values, scores."""
+        """What the network must compute: a subset of logprobs, entropy, values, scores, token_scores."""
         ...
 
     def counts(self, columns: Columns) -> dict[str, float]:
@@ -186,6 +197,28 @@ class PairwiseObjective:
         return {"pairs": terms_N.sum()}, pair_metrics(outputs["scores"], pairs)
 
 
+@dataclass(frozen=True)
+class ProcessObjective:
+    """Term `steps`: cross-entropy at the tokens of `step_end`, towards `step_label`."""
+
+    @property
+    def outputs(self) -> frozenset[str]:
+        return frozenset({"token_scores"})
+
+    def counts(self, columns: Columns) -> dict[str, float]:
+        return {"steps": float(_step_ends(columns).sum())}
+
+    def terms(self, outputs: Outputs, columns: Columns) -> tuple[Terms, Metrics]:
+        ends_T = _step_ends(columns)
+        scores_T, labels_T = select(outputs["token_scores"], ends_T), select(columns["step_label"], ends_T)
+        metrics = step_metrics(scores_T, labels_T, ends_T)
+        return {"steps": masked_sum(step_terms(scores_T, labels_T), ends_T)}, metrics
+
+
+def _step_ends(columns: Columns) -> Tensor:
+    return in_rows(judged_rows(columns), columns) & columns["step_end"].bool()
+
+
 def actor_objective(cfg: PPO | GRPO) -> ActorObjective:
     """The actor's loss of PPO (separate critic) or GRPO."""
     return ActorObjective(cfg)
@@ -206,6 +239,11 @@ def joint_objective(cfg: PPO) -> JointObjective:
 def sft_objective(cfg: SFT) -> SFTObjective:
     """Imitation of the tokens under `policy_mask`."""
     return SFTObjective(cfg)
+
+
+def process_objective(cfg: ProcessRewardModel) -> ProcessObjective:
+    """The process reward model's loss; its settings shape the steps, not the loss."""
+    return ProcessObjective()
 
 
 def pairwise_objective(cfg: RewardModel) -> PairwiseObjective:

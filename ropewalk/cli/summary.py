@@ -16,6 +16,8 @@ SHOWN = (
     "loss/nll",
     "pairs/accuracy",
     "eval/pair_accuracy",
+    "steps/accuracy",
+    "eval/step_accuracy",
     "eval/pass_at_1",
     "entropy",
     "length/mean",
@@ -67,6 +69,8 @@ def following(run: Run) -> list[str]:
         return [f"ropewalk report {run.folder}"]
     if method == "reward_model":
         return [f"ropewalk eval {run.folder}, or train against it with --set reward_model={run.folder}"]
+    if method == "process_reward_model":
+        return [f"ropewalk eval {run.folder}, or train against it: [reward_models.NAME] with read.kind = 'process'"]
     if method is not None:
         return [f"ropewalk eval {run.folder}, or ropewalk chat {run.folder}"]
     return []

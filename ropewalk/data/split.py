@@ -9,9 +9,9 @@ from typing import TypeAlias, TypeVar
 
 from ropewalk.data.read import content_hash, plain
 from ropewalk.records.errors import InputError
-from ropewalk.records.prompt import Demonstration, Document, PreferencePair, Prompt
+from ropewalk.records.prompt import Demonstration, Document, LabelledSteps, PreferencePair, Prompt
 
-Record: TypeAlias = Document | Demonstration | PreferencePair | Prompt
+Record: TypeAlias = Document | Demonstration | PreferencePair | Prompt | LabelledSteps
 R = TypeVar("R", bound=Record)
 
 
@@ -22,8 +22,8 @@ def is_held_out(key: str, share: float, *, salt: str = "") -> bool:
 
 
 def split_key(record: Record) -> str:
-    """What the split hangs on: the id of a prompt or document, the dialogue of a demonstration or pair."""
-    if isinstance(record, Demonstration | PreferencePair):
+    """What the split hangs on: the id of a prompt or document, the dialogue of a demonstration, pair or steps."""
+    if isinstance(record, Demonstration | PreferencePair | LabelledSteps):
         return content_hash(plain(record.dialogue))
     return record.id
 

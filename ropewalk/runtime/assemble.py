@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ropewalk.algorithms.methods import grpo, ppo, reward_model, sft
+from ropewalk.algorithms.methods import grpo, ppo, process_reward_model, reward_model, sft
 from ropewalk.config.schema import Section
 from ropewalk.models.config import FolderModel, FreshModel
 from ropewalk.plan.execution import CallPlan, ExecutionPlan, default_plan
@@ -18,7 +18,9 @@ from ropewalk.runtime.recipe import (
     Learner,
     OnlineRecipe,
     PPORecipe,
+    ProcessRewardModelRecipe,
     RewardModelRecipe,
+    RowRecipe,
     SampleRecipe,
     SFTRecipe,
     TrainingRecipe,
@@ -81,6 +83,8 @@ def graph_of(recipe: TrainingRecipe) -> CallGraph:
             return sft.graph(recipe.sft)
         case RewardModelRecipe():
             return reward_model.graph(recipe.pairwise)
+        case ProcessRewardModelRecipe():
+            return process_reward_model.graph(recipe.process)
 
 
 def formula_of(recipe: TrainingRecipe) -> str:
@@ -94,6 +98,8 @@ def formula_of(recipe: TrainingRecipe) -> str:
             return sft.formula(recipe.sft)
         case RewardModelRecipe():
             return reward_model.formula(recipe.pairwise)
+        case ProcessRewardModelRecipe():
+            return process_reward_model.formula(recipe.process)
 
 
 def plan_of(recipe: TrainingRecipe, graph: CallGraph) -> ExecutionPlan:
@@ -156,13 +162,14 @@ def _training(spec: ObjectiveSpec, learner: Learner, steps: int, *, epochs: int 
     return Training(spec, learner.optimizer, learner.schedule, steps, epochs, minibatches)
 
 
-def _supervised_roles(
-    recipe: SFTRecipe | RewardModelRecipe, steps: int, vocabulary: Vocabulary | None
-) -> Mapping[str, RoleSetup]:
+def _supervised_roles(recipe: RowRecipe, steps: int, vocabulary: Vocabulary | None) -> Mapping[str, RoleSetup]:
     source = start_source(recipe, vocabulary)
     if isinstance(recipe, SFTRecipe):
         return {"actor": RoleSetup(source, POLICY, _training(ObjectiveSpec("sft", recipe.sft), recipe.actor, steps))}
-    spec = ObjectiveSpec("pairwise", recipe.pairwise)
+    if isinstance(recipe, ProcessRewardModelRecipe):
+        spec = ObjectiveSpec("process", recipe.process)
+    else:
+        spec = ObjectiveSpec("pairwise", recipe.pairwise)
     return {"reward": RoleSetup(source, REWARD, _training(spec, recipe.actor, steps))}
 
 

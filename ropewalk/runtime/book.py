@@ -152,7 +152,7 @@ class RunBook:
     # -- parts -------------------------------------------------------------------------------------------------
 
     def _note(self) -> str:
-        wanted = ("reward/mean", "kl/token", "loss/nll", "pairs/accuracy", "loss/pairs")
+        wanted = ("reward/mean", "kl/token", "loss/nll", "pairs/accuracy", "loss/pairs", "loss/steps")
         return "  ".join(f"{name} {self.latest[name]:.3f}" for name in wanted if name in self.latest)
 
     def _with_best(self, state: RunState) -> RunState:

@@ -154,6 +154,19 @@ class PairFile(RowFile):
     """Use only the first pairs."""
 
 
+class StepFile(RowFile):
+    """Completions in steps, each step labelled."""
+
+    step: str = Field(default="\n\n", min_length=1)
+    """What separates the steps: text, or the text of a special token."""
+    max_tokens: int = Field(default=1024, ge=2)
+    """Longer rows are refused and counted."""
+    held_out: float = Field(default=0.1, ge=0, lt=1)
+    """Share of the rows kept for evaluation, chosen by a hash of what each asks."""
+    limit: int | None = Field(default=None, ge=1)
+    """Use only the first rows."""
+
+
 class PromptData(RowFile):
     """The file a task reads its prompts from."""
 

@@ -11,8 +11,9 @@ from typing import TypeAlias
 
 from ropewalk.data.config import RowFile
 from ropewalk.data.folders import data_files
-from ropewalk.data.read import ReadReport, demonstrations, documents, pairs
+from ropewalk.data.read import ReadReport, demonstrations, documents, labelled_steps, pairs
 from ropewalk.data.split import split
+from ropewalk.data.steps import text_of_steps
 from ropewalk.models.config import FreshModel
 from ropewalk.plan.execution import CallPlan, default_plan
 from ropewalk.plan.graph import Call, CallGraph
@@ -30,6 +31,7 @@ from ropewalk.runtime.config import (
     Hardware,
     NoEvaluation,
     PairFile,
+    StepFile,
     TextRows,
 )
 from ropewalk.runtime.folders import ModelFacts, Pieces, text_of
@@ -48,8 +50,10 @@ from ropewalk.runtime.machine import has_accelerator, machine_bytes
 from ropewalk.runtime.recipe import (
     OnlineRecipe,
     PPORecipe,
+    ProcessRewardModelRecipe,
     Recipe,
     RewardModelRecipe,
+    RowRecipe,
     SampleRecipe,
     SFTRecipe,
     StagesRecipe,
@@ -74,6 +78,8 @@ def dry_run(recipe: Recipe, *, deep: bool = True) -> Look:
             _sft(recipe, found)
         case RewardModelRecipe():
             _reward_model(recipe, found)
+        case ProcessRewardModelRecipe():
+            _process_reward_model(recipe, found)
         case _:
             _online(recipe, found)
     return found
@@ -139,6 +145,21 @@ def _reward_model(recipe: RewardModelRecipe, found: Look) -> None:
     if model is not None and kept:
         shapes = {"reward": model.shape.with_scalar_head()}
         _train_memory(recipe, shapes, longest, 2 * method.pairs_per_step, found)
+
+
+def _process_reward_model(recipe: ProcessRewardModelRecipe, found: Look) -> None:
+    model = start_facts(recipe, found)
+    if isinstance(recipe.model, FreshModel):
+        found.attempt(lambda: start_source(recipe, None))
+    rows = _rows(recipe.data, found, lambda: step_texts(recipe, found))
+    kept, longest = _fitting(rows, model, row_limit(recipe.data, model.shape if model else None), found)
+    method = recipe.process
+    if kept:
+        steps = StepPlan.sweep(kept, units_per_step=method.rows_per_step, epochs=method.epochs).total_steps
+        found.fact("steps", f"{steps} of {method.rows_per_step} rows: {method.epochs} epochs over {kept} rows")
+    _calls(recipe, found)
+    if model is not None and kept:
+        _train_memory(recipe, {"reward": model.shape.with_scalar_head()}, longest, method.rows_per_step, found)
 
 
 def _online(recipe: OnlineRecipe, found: Look) -> None:
@@ -260,7 +281,7 @@ def _prompts(task: Task | None, name: str, model: ModelFacts | None, sampling: S
 Texts: TypeAlias = Sequence[Pieces]
 
 
-def _rows(config: TextRows | PairFile, found: Look, read: Callable[[], Texts]) -> Texts | None:
+def _rows(config: TextRows | PairFile | StepFile, found: Look, read: Callable[[], Texts]) -> Texts | None:
     if not isinstance(config, CityCorpus) and to_come(config.path):
         found.fact("data", f"from stage {Path(config.path).relative_to(TO_COME).parts[0]}")
         return None
@@ -291,7 +312,7 @@ def row_texts(recipe: SFTRecipe, found: Look) -> Texts:
     return [_said(row) for row in train]
 
 
-def _held_out(recipe: SFTRecipe | RewardModelRecipe, count: int, found: Look) -> None:
+def _held_out(recipe: RowRecipe, count: int, found: Look) -> None:
     if count:
         found.fact("held out", f"{count} {'pairs' if isinstance(recipe, RewardModelRecipe) else 'rows'}")
     elif not isinstance(recipe.evaluate, NoEvaluation):
@@ -314,6 +335,16 @@ def pair_texts(recipe: RewardModelRecipe, found: Look) -> Texts:
     return [side for row in train for side in _sides(row)]
 
 
+def step_texts(recipe: ProcessRewardModelRecipe, found: Look) -> Texts:
+    """Every training row as what is asked and what is said."""
+    config = recipe.data
+    rows, report = labelled_steps(config, config.step)
+    _told(config.path, report, found)
+    train, held = split(rows[: config.limit], config.held_out)
+    _held_out(recipe, len(held), found)
+    return [(text_of(row.dialogue), text_of_steps(row.steps, config.step, finished=row.finished)) for row in train]
+
+
 def _sides(row: PreferencePair) -> tuple[Pieces, Pieces]:
     asked = text_of(row.dialogue)
     return (asked, row.chosen), (asked, row.rejected)
@@ -323,7 +354,7 @@ def _told(path: str, report: ReadReport, found: Look) -> None:
     found.fact("data", f"{path}: {report}")
 
 
-def row_limit(config: TextRows | PairFile, shape: ModelShape | None) -> int:
+def row_limit(config: TextRows | PairFile | StepFile, shape: ModelShape | None) -> int:
     limits = [shape.max_positions] if shape is not None else []
     limits += [] if isinstance(config, CityCorpus) else [config.max_tokens]
     return min(limits, default=1 << 30)

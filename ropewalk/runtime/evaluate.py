@@ -21,6 +21,7 @@ from ropewalk.runtime.policy_eval import (
 from ropewalk.runtime.prepare import Pair
 from ropewalk.runtime.progress import Progress, Silent
 from ropewalk.runtime.recipe import (
+    ProcessRewardModelRecipe,
     RewardModelRecipe,
     SampleRecipe,
     SFTRecipe,
@@ -29,6 +30,7 @@ from ropewalk.runtime.recipe import (
     read_recipe,
 )
 from ropewalk.runtime.run import Run, model_folder, open_run
+from ropewalk.runtime.step_eval import held_steps, step_finding, step_scores
 from ropewalk.runtime.suite import PairSet, Suite, TaskSet, TextSet, read_suite
 from ropewalk.runtime.task_eval import PolicyRecipe, asked_sets
 from ropewalk.runtime.text_eval import held_texts, read_texts, set_texts, text_finding
@@ -102,6 +104,8 @@ def _opened(run: str | Path | Run) -> tuple[Run, str, Task | None]:
 def _evaluate(recipe: TrainingRecipe, run: Run, after: str, ask: Ask, progress: Progress) -> Evaluation:
     if isinstance(recipe, RewardModelRecipe):
         return _reward_model(recipe, run, after, ask, progress)
+    if isinstance(recipe, ProcessRewardModelRecipe):
+        return _process_reward_model(recipe, run, after, ask, progress)
     return _policies(recipe, run, after, ask, progress)
 
 
@@ -119,6 +123,26 @@ def _reward_model(recipe: RewardModelRecipe, run: Run, after: str, ask: Ask, pro
         for i, (name, pairs) in enumerate(sides[-1])
     ]
     return Evaluation(str(run.folder), folders[0] if len(folders) > 1 else None, after, sets)
+
+
+def _process_reward_model(
+    recipe: ProcessRewardModelRecipe, run: Run, after: str, ask: Ask, progress: Progress
+) -> Evaluation:
+    """The run's own held-out steps."""
+    if ask.task is not None or ask.judge is not None or ask.samples is not None or ask.suite is not None:
+        raise InputError(
+            f"{run.folder} is a process reward model, which is evaluated on the steps that its run held out: give "
+            "neither suite, task, judge nor samples"
+        )
+    if recipe.data.held_out == 0:
+        raise InputError("the run held out no rows: train with data.held_out above 0")
+    folders = [*([] if ask.model is None else [str(model_folder(ask.model))]), after]
+    sides = [held_steps(recipe.data, folder, recipe.seed, progress)[: ask.prompts] for folder in folders]
+    if [row.labels for row in sides[0]] != [row.labels for row in sides[-1]]:
+        raise InputError("the two models do not find the same steps in the rows: compare models of one vocabulary")
+    found = [step_scores(f, rows, recipe.hardware, progress) for f, rows in zip(folders, sides, strict=True)]
+    finding = step_finding("held-out steps", sides[-1], found[0] if len(folders) > 1 else None, found[-1])
+    return Evaluation(str(run.folder), folders[0] if len(folders) > 1 else None, after, [finding])
 
 
 def _pair_sets(

@@ -24,7 +24,7 @@ from ropewalk.records.prompt import Json, Prompt
 from ropewalk.records.sample import Sample, SamplingRecord
 from ropewalk.runtime.flat import ENDED, FlatRule, Judged, Statistics
 from ropewalk.runtime.rollouts import Rollouts
-from ropewalk.training.packing import Row, pack_pairs, pack_rows, pack_samples, sampling_of
+from ropewalk.training.packing import Row, StepRow, pack_pairs, pack_rows, pack_samples, pack_steps, sampling_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +215,25 @@ class SupervisedRows:
     ) -> tuple[Experience, Mapping[str, Json]]:
         chosen, place = next_rows(place_of(self.start, ledger), self.per_iteration, self.epochs)
         return Experience(pack_rows([self.rows[i] for i in chosen])), place.state()
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledRows:
+    """Tokenised completions with labelled steps, likewise."""
+
+    rows: Sequence[StepRow]
+    start: DataLedger
+    per_iteration: int
+    epochs: int
+
+    def check(self, ledger: Mapping[str, Json]) -> None:
+        place_of(self.start, ledger)
+
+    def gather(
+        self, iteration: int, ledger: Mapping[str, Json], rewards: Statistics = MappingProxyType({})
+    ) -> tuple[Experience, Mapping[str, Json]]:
+        chosen, place = next_rows(place_of(self.start, ledger), self.per_iteration, self.epochs)
+        return Experience(pack_steps([self.rows[i] for i in chosen])), place.state()
 
 
 @dataclass(frozen=True, slots=True)

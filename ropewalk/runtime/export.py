@@ -7,7 +7,7 @@ from typing import cast
 from ropewalk.models.export import save_policy, save_scorer
 from ropewalk.models.load import Dtype, load_policy, load_scorer
 from ropewalk.records.errors import InputError
-from ropewalk.runtime.recipe import RewardModelRecipe, SampleRecipe, StagesRecipe, read_recipe
+from ropewalk.runtime.recipe import ProcessRewardModelRecipe, RewardModelRecipe, SampleRecipe, StagesRecipe, read_recipe
 from ropewalk.runtime.run import Run, model_folder, open_run
 
 
@@ -28,7 +28,7 @@ def export(run: str | Path | Run, folder: str | Path, *, dtype: Dtype | None = N
         raise InputError(f"{folder} exists already: name another folder or remove it")
     source = model_folder(f"{opened.folder}@{which or 'last'}")
     stored = stored_dtype(source)
-    if isinstance(recipe, RewardModelRecipe):
+    if isinstance(recipe, RewardModelRecipe | ProcessRewardModelRecipe):
         return save_scorer(load_scorer(source, dtype=stored), folder, dtype=dtype)
     return save_policy(load_policy(source, dtype=stored), folder, dtype=dtype)
 

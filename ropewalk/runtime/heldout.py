@@ -3,14 +3,16 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ropewalk.data.calibration import calibration_error
 from ropewalk.data.order import PART
 from ropewalk.records.metric import Metric
 from ropewalk.runtime.crew import Crew
 from ropewalk.runtime.experience import TokenisedPrompts
+from ropewalk.runtime.learned.combine import sigmoid
 from ropewalk.runtime.prepare import Pair
 from ropewalk.runtime.rollouts import Rollouts
 from ropewalk.tasks.scoring.run import outcome_metrics
-from ropewalk.training.packing import Row, pack_pairs, pack_rows
+from ropewalk.training.packing import Row, StepRow, pack_pairs, pack_rows, pack_steps
 
 EVALUATION = -2
 """The iteration number that evaluation seeds are drawn with: no training iteration has it."""
@@ -69,4 +71,28 @@ class PairJudge:
         return {
             "eval/pair_accuracy": Metric.mean(int((margins > 0).sum()), decided),
             "eval/pair_ties": Metric.mean(len(margins) - decided, len(margins)),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class StepJudge:
+    """A process reward model on held-out steps: how often it is on the label's side of ½, and its calibration."""
+
+    crew: Crew
+    rows: Sequence[StepRow]
+
+    def __call__(self, iteration: int) -> Mapping[str, Metric]:
+        batch, outputs = pack_steps(self.rows), frozenset({"token_scores"})
+        found = self.crew.call("forward", role="reward", batch=batch, outputs=outputs, sampling=None).result()
+        ends = batch.token_columns["step_end"].astype(bool)
+        scores, labels = (
+            found["token_scores"][ends].astype(float),
+            batch.token_columns["step_label"][ends].astype(float),
+        )
+        values, decided = sigmoid(scores), (labels != 0.5) & (scores != 0)
+        right = ((scores > 0) == (labels > 0.5))[decided]
+        return {
+            "eval/step_accuracy": Metric.mean(int(right.sum()), len(right)),
+            "eval/step_brier": Metric.mean(float(((values - labels) ** 2).sum()), len(values)),
+            "eval/step_calibration_error": Metric.mean(calibration_error(values, labels), 1),
         }

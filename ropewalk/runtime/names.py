@@ -24,6 +24,10 @@ SHOWN = {
     "old_logprob_gap": "policy/old_logprob_gap_max",
     "value_clip_fraction": "value/clip_fraction",
     "reward": "reward/mean",
+    "step_accuracy": "steps/accuracy",
+    "step_brier": "steps/brier",
+    "step_label": "steps/label",
+    "step_value": "steps/value",
 }
 OF_A_ROLE = ("grad_norm", "lr", "empty_step")
 VALUE_SUMS = ("value_error", "value_error_squared", "value_mean", "return_mean", "return_squared_mean")

@@ -11,23 +11,26 @@ from ropewalk.data.fit import fit_pair, fit_row
 from ropewalk.data.forms import RefusedRow
 from ropewalk.data.ledger import DataLedger, fingerprint
 from ropewalk.data.order import PromptOrder, prompt_order
-from ropewalk.data.read import demonstrations, documents, pairs
+from ropewalk.data.read import demonstrations, documents, labelled_steps, pairs
 from ropewalk.data.split import split
-from ropewalk.models.chat import document_ids, prompt_ids, supervised_ids
+from ropewalk.data.steps import text_of_steps
+from ropewalk.models.chat import document_ids, prompt_ids, supervised_ids, unfinished_ids
 from ropewalk.models.language import Language, load_language, word_language
 from ropewalk.records.errors import InputError
-from ropewalk.records.prompt import Demonstration, Document, PreferencePair, Prompt
+from ropewalk.records.prompt import Demonstration, Document, LabelledSteps, PreferencePair, Prompt
 from ropewalk.records.sample import SamplingRecord
 from ropewalk.rollout.config import Sampling, resolve
-from ropewalk.runtime.config import Demonstrations, Documents, PairFile, TextRows
+from ropewalk.runtime.config import Demonstrations, Documents, PairFile, StepFile, TextRows
 from ropewalk.runtime.experience import TokenisedPrompts
+from ropewalk.runtime.learned.read import Said, StepCutter
+from ropewalk.runtime.learned.readers import step_cutter
 from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.roles import FromPolicy, FromScorer, FromSizes, Source
 from ropewalk.tasks.city.corpus import documents as city_documents
 from ropewalk.tasks.config import CityCorpus
-from ropewalk.training.packing import Row
+from ropewalk.training.packing import Row, StepRow
 
-T = TypeVar("T", bound=Document | Demonstration | PreferencePair | Prompt)
+T = TypeVar("T", bound=Document | Demonstration | PreferencePair | Prompt | LabelledSteps)
 R = TypeVar("R")
 Pair = tuple[Row, Row]
 
@@ -171,6 +174,52 @@ def pair_rows(config: PairFile, language: Language, seed: int, progress: Progres
     rows = {record.id: row for record, row in kept}
     train, held = split([record for record, _ in kept], config.held_out)
     return Pairs([rows[r.id] for r in train], [rows[r.id] for r in held], _ledger(train, language, seed))
+
+
+@dataclass(frozen=True, slots=True)
+class StepRows:
+    """Completions with labelled steps as ids."""
+
+    train: Sequence[StepRow]
+    held: Sequence[StepRow]
+    ledger: DataLedger
+    """Over the training rows."""
+
+
+def step_rows(config: StepFile, language: Language, seed: int, progress: Progress) -> StepRows:
+    """Rows of a file, some of them held out by a hash of what they ask; the ends of steps are found in the ids, by the
+    rule that finds them where the model rewards."""
+    found, report = labelled_steps(config, config.step)
+    _say(str(report), report.refused, progress)
+    limit = min(config.max_tokens, language.max_positions or 1 << 30)
+    cutter = step_cutter(language, config.step)
+    kept = _convert(found[: config.limit], lambda r: _step_row(r, cutter, language, limit), _row_name, progress)
+    rows = {record.id: row for record, row in kept}
+    train, held = split([record for record, _ in kept], config.held_out)
+    return StepRows([rows[r.id] for r in train], [rows[r.id] for r in held], _ledger(train, language, seed))
+
+
+def _row_name(record: LabelledSteps) -> str:
+    return f"row {record.id}"
+
+
+def _step_row(record: LabelledSteps, cutter: StepCutter, language: Language, limit: int) -> StepRow:
+    text = text_of_steps(record.steps, cutter.separator, finished=record.finished)
+    try:
+        if record.finished:
+            ids, mask = supervised_ids(language.tokenizer, record.dialogue, text, language.eos_ids)
+        else:
+            ids, mask = unfinished_ids(language.tokenizer, record.dialogue, text)
+    except InputError as error:
+        raise RefusedRow(str(error)) from error
+    if len(ids) > limit:
+        raise RefusedRow(f"it has {len(ids)} tokens, more than the {limit} allowed")
+    said = Said(np.array(ids, np.int64), np.array(mask, np.bool_), record.finished)
+    ends = cutter.ends(said)
+    if len(ends) != len(record.labels):
+        raise RefusedRow(f"its {len(record.labels)} steps end at {len(ends)} tokens of this model")
+    prompt = int(np.argmax(said.policy_mask_T))
+    return StepRow(said.tokens_T, said.policy_mask_T, [prompt + end for end in ends], record.labels)
 
 
 def ordered_prompts(

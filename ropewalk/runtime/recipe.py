@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from ropewalk.algorithms.config import GRPO, PPO, SFT
+from ropewalk.algorithms.config import ProcessRewardModel as Process
 from ropewalk.algorithms.config import RewardModel as Pairwise
 from ropewalk.config.load import ConfigError, load, read_toml, to_toml
 from ropewalk.config.schema import Section, Seed
@@ -31,6 +32,7 @@ from ropewalk.runtime.config import (
     PromptData,
     Rollouts,
     RowEvaluation,
+    StepFile,
     Stop,
     TaskConfig,
     TextRows,
@@ -219,6 +221,22 @@ class RewardModelRecipe(Common):
     """Wall-clock minutes after which the run ends early."""
 
 
+class ProcessRewardModelRecipe(Common):
+    """A process reward model from labelled steps."""
+
+    method: Literal["process_reward_model"]
+    data: StepFile
+    """The rows."""
+    process: Process = Process()
+    """The method's own settings."""
+    actor: Learner = Learner()
+    """How the model is updated."""
+    evaluate: RowEvaluation = NoEvaluation()
+    """Evaluation inside training, on the rows that `data.held_out` keeps back."""
+    stop_minutes: float | None = Field(default=None, gt=0)
+    """Wall-clock minutes after which the run ends early."""
+
+
 class NoLabels(Section):
     """Samples and their scores, nothing more."""
 
@@ -298,8 +316,9 @@ class StagesRecipe(Section):
 
 
 OnlineRecipe: TypeAlias = PPORecipe | GRPORecipe
-TrainingRecipe: TypeAlias = PPORecipe | GRPORecipe | SFTRecipe | RewardModelRecipe
-Recipe: TypeAlias = PPORecipe | GRPORecipe | SFTRecipe | RewardModelRecipe | SampleRecipe | StagesRecipe
+RowRecipe: TypeAlias = SFTRecipe | RewardModelRecipe | ProcessRewardModelRecipe
+TrainingRecipe: TypeAlias = PPORecipe | GRPORecipe | RowRecipe
+Recipe: TypeAlias = TrainingRecipe | SampleRecipe | StagesRecipe
 SCHEMA = Annotated[Recipe, Field(discriminator="method")]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from ropewalk.algorithms.config import GRPO, PPO, SFT
+from ropewalk.algorithms.config import GRPO, PPO, SFT, ProcessRewardModel
 from ropewalk.algorithms.config import RewardModel as RewardModelMethod
 from ropewalk.models.config import FreshModel
 from ropewalk.rollout.config import NativeEngineConfig as EngineConfig
@@ -12,7 +12,7 @@ from ropewalk.tasks.task import Vocabulary
 from ropewalk.training.config import Optimizer, Precision, Schedule
 
 Head: TypeAlias = Literal["policy", "value", "reward"]
-MethodConfig: TypeAlias = PPO | GRPO | SFT | RewardModelMethod
+MethodConfig: TypeAlias = PPO | GRPO | SFT | RewardModelMethod | ProcessRewardModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ Source: TypeAlias = FromPolicy | FromScorer | FromSizes | FromRole
 class ObjectiveSpec:
     """Which objective a trained role minimises, and the method's settings it reads."""
 
-    kind: Literal["actor", "critic", "joint", "sft", "pairwise"]
+    kind: Literal["actor", "critic", "joint", "sft", "pairwise", "process"]
     config: MethodConfig
 
 

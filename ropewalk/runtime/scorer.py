@@ -33,6 +33,13 @@ class RewardScorer:
         """One score a row of (ids, mask), in order."""
         return self.batch(pack_rows(rows))
 
+    def tokens(self, batch: PackedBatch) -> Floats:
+        """One score a token of the completions, of what has been said up to it; 0 elsewhere."""
+        outputs = frozenset({"token_scores"})
+        found = self.crew.call("forward", role="reward", batch=batch, outputs=outputs, sampling=None).result()
+        scores: Floats = found["token_scores"].astype(np.float64)
+        return scores
+
     def batch(self, batch: PackedBatch) -> Floats:
         """One score a row of a packed batch."""
         outputs = frozenset({"scores"})

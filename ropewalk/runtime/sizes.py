@@ -13,7 +13,7 @@ from ropewalk.plan.workload import Lengths, Workload
 from ropewalk.records.errors import InputError
 from ropewalk.runtime.assemble import asked_task, graph_of
 from ropewalk.runtime.config import GivenTask
-from ropewalk.runtime.dryrun import pair_texts, row_limit, row_texts
+from ropewalk.runtime.dryrun import pair_texts, row_limit, row_texts, step_texts
 from ropewalk.runtime.folders import ModelFacts, text_of
 from ropewalk.runtime.look import Look
 from ropewalk.runtime.look_models import fresh_shape, online_shapes, other_facts, start_facts
@@ -21,8 +21,10 @@ from ropewalk.runtime.recipe import (
     GRPORecipe,
     OnlineRecipe,
     PPORecipe,
+    ProcessRewardModelRecipe,
     Recipe,
     RewardModelRecipe,
+    RowRecipe,
     SampleRecipe,
     SFTRecipe,
     StagesRecipe,
@@ -101,15 +103,17 @@ def _prompt_lengths(recipe: OnlineRecipe, model: ModelFacts | None) -> tuple[Len
     return (Lengths.of(counts), "prompts are as long as those of the task") if counts else assumed
 
 
-def _rows(recipe: SFTRecipe | RewardModelRecipe, look: Look) -> tuple[RecipeSizes, Look]:
+def _rows(recipe: RowRecipe, look: Look) -> tuple[RecipeSizes, Look]:
     model = start_facts(recipe, look)
     pairs = isinstance(recipe, RewardModelRecipe)
-    fresh = None if isinstance(recipe, RewardModelRecipe) else fresh_shape(recipe, look)
+    fresh = fresh_shape(recipe, look) if isinstance(recipe, SFTRecipe) else None
     shape = model.shape if model is not None else fresh
-    shapes = {} if shape is None else {"reward": shape.with_scalar_head()} if pairs else {"actor": shape}
+    shapes: dict[str, ModelShape] = {}
+    if shape is not None:
+        shapes = {"actor": shape} if isinstance(recipe, SFTRecipe) else {"reward": shape.with_scalar_head()}
     limit = min(row_limit(recipe.data, shape), 1 << 20)
     lengths, note = _row_lengths(recipe, model, limit, look)
-    rows = recipe.pairwise.pairs_per_step if isinstance(recipe, RewardModelRecipe) else recipe.sft.rows_per_step
+    rows = _per_step(recipe)
     work = Workload(
         prompts=rows,
         group_size=2 if pairs else 1,
@@ -120,12 +124,22 @@ def _rows(recipe: SFTRecipe | RewardModelRecipe, look: Look) -> tuple[RecipeSize
     return RecipeSizes(recipe.method, graph_of(recipe), shapes, work, (note,)), look
 
 
-def _row_lengths(
-    recipe: SFTRecipe | RewardModelRecipe, model: ModelFacts | None, limit: int, look: Look
-) -> tuple[Lengths, str]:
+def _per_step(recipe: RowRecipe) -> int:
+    match recipe:
+        case RewardModelRecipe():
+            return recipe.pairwise.pairs_per_step
+        case ProcessRewardModelRecipe():
+            return recipe.process.rows_per_step
+        case SFTRecipe():
+            return recipe.sft.rows_per_step
+
+
+def _row_lengths(recipe: RowRecipe, model: ModelFacts | None, limit: int, look: Look) -> tuple[Lengths, str]:
     longest = Lengths.fixed(limit), f"rows count as {limit} tokens, the most they may have"
     if isinstance(recipe, RewardModelRecipe):
         texts = look.attempt(lambda: pair_texts(recipe, look))
+    elif isinstance(recipe, ProcessRewardModelRecipe):
+        texts = look.attempt(lambda: step_texts(recipe, look))
     else:
         texts = look.attempt(lambda: row_texts(recipe, look))
     counts: Sequence[int] | None = None

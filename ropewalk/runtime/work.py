@@ -11,12 +11,13 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.files import rollout_files
 from ropewalk.records.metric import Metric
 from ropewalk.records.sample import SamplingRecord
-from ropewalk.runtime.assemble import asked_task, graph_of, plan_of, reward_of, setup_of, start_source
+from ropewalk.runtime.assemble import asked_task, graph_of, plan_of, reward_of, setup_of, start_source, the_task
 from ropewalk.runtime.book import Limits
 from ropewalk.runtime.config import NoEvaluation, RowEvaluation
 from ropewalk.runtime.crew import Crew
 from ropewalk.runtime.experience import (
     FreshRollouts,
+    LabelledRows,
     PairRows,
     RecordedRollouts,
     Source,
@@ -25,7 +26,7 @@ from ropewalk.runtime.experience import (
 )
 from ropewalk.runtime.flat import FlatRule, scored_part
 from ropewalk.runtime.guard import tolerance_of
-from ropewalk.runtime.heldout import HeldOutPrompts, HeldOutTexts, PairJudge
+from ropewalk.runtime.heldout import HeldOutPrompts, HeldOutTexts, PairJudge, StepJudge
 from ropewalk.runtime.hosts.open import open_crew
 from ropewalk.runtime.learned.calls import check_names, learned_rewards
 from ropewalk.runtime.learned.read import Reader
@@ -37,11 +38,20 @@ from ropewalk.runtime.prepare import (
     ordered_prompts,
     pair_rows,
     sampling_record,
+    step_rows,
     text_rows,
     tokenised_prompts,
 )
 from ropewalk.runtime.progress import Progress
-from ropewalk.runtime.recipe import GRPORecipe, OnlineRecipe, PPORecipe, RewardModelRecipe, SFTRecipe, TrainingRecipe
+from ropewalk.runtime.recipe import (
+    GRPORecipe,
+    OnlineRecipe,
+    PPORecipe,
+    ProcessRewardModelRecipe,
+    RewardModelRecipe,
+    SFTRecipe,
+    TrainingRecipe,
+)
 from ropewalk.runtime.recovery import with_fingerprints
 from ropewalk.runtime.rewards import OnlineCredit, no_credit, read_learned
 from ropewalk.runtime.roles import FromPolicy, FromScorer
@@ -49,10 +59,10 @@ from ropewalk.runtime.rollouts import Rollouts
 from ropewalk.runtime.run import Run, local_model
 from ropewalk.runtime.state import RunState
 from ropewalk.tasks.city.task import VOCABULARY
-from ropewalk.tasks.config import CityCorpus
+from ropewalk.tasks.config import CityCorpus, MixtureTask
 from ropewalk.tasks.scoring.compose import about_sample, observe
 from ropewalk.tasks.scoring.config import Reward
-from ropewalk.tasks.task import Task
+from ropewalk.tasks.task import HELDOUT, Task
 from ropewalk.training.schedule import StepPlan
 
 T = TypeVar("T")
@@ -87,6 +97,8 @@ def prepare(
             return _prepare_sft(recipe, progress)
         case RewardModelRecipe():
             return _prepare_pairs(recipe, progress)
+        case ProcessRewardModelRecipe():
+            return _prepare_steps(recipe, progress)
         case _:
             return _prepare_online(recipe, task, progress)
 
@@ -119,6 +131,20 @@ def _prepare_pairs(recipe: RewardModelRecipe, progress: Progress) -> tuple[Crew,
     limits = Limits(steps, minutes=recipe.stop_minutes)
     work = Work(source, no_credit, limits, RunState(), best_by="-loss/pairs", role="reward")
     return crew, replace(work, evaluate=PairJudge(crew, held) if held else None)
+
+
+def _prepare_steps(recipe: ProcessRewardModelRecipe, progress: Progress) -> tuple[Crew, Work]:
+    language = language_of(start_source(recipe, None))
+    rows = step_rows(recipe.data, language, recipe.seed, progress)
+    held = _held_rows(recipe.evaluate, rows.held)
+    method = recipe.process
+    steps = StepPlan.sweep(len(rows.train), units_per_step=method.rows_per_step, epochs=method.epochs).total_steps
+    setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=steps)
+    crew = open_crew(setup)
+    source = LabelledRows(rows.train, rows.ledger, method.rows_per_step, method.epochs)
+    limits = Limits(steps, minutes=recipe.stop_minutes)
+    work = Work(source, no_credit, limits, RunState(), best_by="-loss/steps", role="reward")
+    return crew, replace(work, evaluate=StepJudge(crew, held) if held else None)
 
 
 def _held_rows(evaluate: RowEvaluation, held: Sequence[T]) -> Sequence[T]:
@@ -197,7 +223,7 @@ def _held_out(
     """The prompts of evaluations inside training, if there are any."""
     if isinstance(recipe.evaluate, NoEvaluation):
         return None
-    return tokenised_prompts(task.split("heldout")[: recipe.evaluate.prompts], language, sampling, progress)
+    return tokenised_prompts(task.first(HELDOUT, recipe.evaluate.prompts), language, sampling, progress)
 
 
 def _prepare_replay(recipe: OnlineRecipe, origin: Run) -> tuple[Crew, Work]:
@@ -211,7 +237,10 @@ def _prepare_replay(recipe: OnlineRecipe, origin: Run) -> tuple[Crew, Work]:
     setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=_steps(recipe))
     crew = open_crew(replace(setup, engine=None))
     rollouts = RecordedRollouts(origin.rollouts, lambda ids: str(tokenizer.decode(ids)), recipe.rollout.share_prompts)
-    credit = OnlineCredit(_method(recipe), recipe.reward, readers_of(learned_rewards(recipe), language))
+    # What a mixture is rewarded by where the recipe is silent, its parts say.
+    mixed = isinstance(recipe.task, MixtureTask)
+    reward = reward_of(recipe.reward, the_task(recipe.task, recipe.data, None)) if mixed else recipe.reward
+    credit = OnlineCredit(_method(recipe), reward, readers_of(learned_rewards(recipe), language))
     frozen = [name for name, role in setup.roles.items() if role.training is None]
     known = origin.lineage().get("reward_statistics")
     statistics: Any = known if isinstance(known, dict) else {}

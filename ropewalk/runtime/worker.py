@@ -14,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ropewalk.algorithms.config import GRPO, PPO, SFT, RewardModel
+from ropewalk.algorithms.config import GRPO, PPO, SFT, ProcessRewardModel, RewardModel
 from ropewalk.algorithms.objectives import (
     Objective,
     actor_objective,
     critic_objective,
     joint_objective,
     pairwise_objective,
+    process_objective,
     sft_objective,
 )
 from ropewalk.models.export import save_policy, save_scorer
@@ -81,6 +82,8 @@ def objective_of(spec: ObjectiveSpec) -> Objective:
             return sft_objective(spec.config)
         case "pairwise", RewardModel():
             return pairwise_objective(spec.config)
+        case "process", ProcessRewardModel():
+            return process_objective(spec.config)
     raise RuntimeError(f"no objective {spec.kind} for {type(spec.config).__name__}")
 
 

@@ -5,7 +5,7 @@ within a part. Nothing is padded, cut or dropped: a row that cannot train is ref
 """
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,17 @@ from ropewalk.records.sample import Bools, Sample, SamplingRecord
 
 Row: TypeAlias = tuple[Sequence[int] | Ints, Sequence[bool] | Bools]
 """Token ids and the mask of those that train."""
+
+
+class StepRow(NamedTuple):
+    """A completion with labelled steps."""
+
+    ids: Ints
+    mask: Bools
+    ends: Sequence[int]
+    """Place of each step's last token."""
+    labels: Sequence[float]
+    """In [0, 1], one a step."""
 
 
 def sampling_of(samples: Sequence[Sample]) -> SamplingRecord:
@@ -87,6 +98,19 @@ def pack_pairs(pairs: Sequence[tuple[Row, Row]]) -> PackedBatch:
     return _packed(pieces, [-1] * len(pieces)).with_columns(
         rows={"unit": unit_R, "chosen": np.arange(len(pieces)) % 2 == 0}
     )
+
+
+def pack_steps(rows: Sequence[StepRow]) -> PackedBatch:
+    """Completions with labelled steps, in order. Columns: policy_mask, step_end, step_label (0 elsewhere) · unit."""
+    batch = pack_rows([(row.ids, row.mask) for row in rows])
+    end_T, label_T = np.zeros(batch.tokens, np.bool_), np.zeros(batch.tokens, np.float32)
+    starts = batch.segments_S3[batch.row_segments_R, 0]
+    for number, (start, row) in enumerate(zip(starts.tolist(), rows, strict=True)):
+        places = start + np.asarray(row.ends, np.int64)
+        if not len(places) or not batch.token_columns["policy_mask"][places].all():
+            raise InputError(f"row {number} has no step, or one that ends outside its completion: leave it out")
+        end_T[places], label_T[places] = True, row.labels
+    return batch.with_columns(tokens={"step_end": end_T, "step_label": label_T})
 
 
 def micro_batches(batch: PackedBatch, token_budget: int) -> list[Ints]:

@@ -20,6 +20,7 @@ REFERENCE = Call("reference", "reference", "forward", ("tokens",), ("reference_l
 REWARD = Call("reward_model", "reward", "forward", ("tokens",), ("scores",))
 GENERATE = Call("generate", "actor", "generate", ("prompts",), SAMPLED)
 PAIR_COLUMNS = ("tokens", "unit", "chosen")
+STEP_COLUMNS = ("tokens", "step_end", "step_label")
 
 
 def _ppo(options: frozenset[str]) -> CallGraph:
@@ -59,6 +60,10 @@ def _reward_model(_: frozenset[str]) -> CallGraph:
     return CallGraph((Call("reward_train", "reward", "train", PAIR_COLUMNS, (), unit="pair"),), given=PAIR_COLUMNS)
 
 
+def _process_reward_model(_: frozenset[str]) -> CallGraph:
+    return CallGraph((Call("reward_train", "reward", "train", STEP_COLUMNS, ()),), given=STEP_COLUMNS)
+
+
 def _sft(_: frozenset[str]) -> CallGraph:
     return CallGraph((Call("actor_train", "actor", "train", ("tokens",), ()),), given=("tokens",))
 
@@ -96,6 +101,7 @@ METHODS: Mapping[str, Method] = {
     "grpo": Method(_grpo, ("old-logprobs", "rule-reward", "no-reference"), group_size=8),
     "dpo": Method(_dpo, ("no-reference",), group_size=2),
     "reward-model": Method(_reward_model, group_size=2),
+    "process-reward-model": Method(_process_reward_model),
     "sft": Method(_sft),
     "distillation": Method(_distillation, ("fixed-set",)),
 }

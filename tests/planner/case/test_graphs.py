@@ -2,8 +2,8 @@
 
 import pytest
 
-from ropewalk.algorithms.config import GRPO, PPO, SFT, KLLoss, KLNone, RewardModel, SharedCritic
-from ropewalk.algorithms.methods import grpo, ppo, reward_model, sft
+from ropewalk.algorithms.config import GRPO, PPO, SFT, KLLoss, KLNone, ProcessRewardModel, RewardModel, SharedCritic
+from ropewalk.algorithms.methods import grpo, ppo, process_reward_model, reward_model, sft
 from ropewalk.plan.graph import CallGraph
 from ropewalk.plan.sizes import shape_of
 from ropewalk.planner.case.graphs import METHODS, assign_shapes, freeze, method_graph, trained_roles
@@ -11,6 +11,7 @@ from ropewalk.records.errors import InputError
 
 SHARED = SharedCritic()
 SAME = [
+    ("process-reward-model", process_reward_model.graph(ProcessRewardModel())),
     ("ppo", ppo.graph(PPO(), learned_reward=True)),
     ("ppo+old-logprobs", ppo.graph(PPO(minibatches=4), learned_reward=True)),
     ("ppo+shared-critic", ppo.graph(PPO(critic=SHARED), learned_reward=True)),
