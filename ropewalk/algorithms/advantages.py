@@ -64,6 +64,26 @@ def group_advantages(
     return select(advantages_R, valid_R & ~groups.flat_R).to(rewards_R.dtype)
 
 
+def task_advantages(advantages_R: Tensor, task_R: Tensor, valid_R: Tensor) -> Tensor:
+    """Advantages in units of their task's own spread, (R,): tasks of large rewards do not drown those of small ones.
+
+        A / std(A of the valid rows of the task),   std about 0: √(Σ A² / n)
+
+    After task advantage normalisation (Zhang et al. 2025, AgentRL, arXiv 2510.04206), per row and without its shift:
+    group advantages have mean 0 already, and a shift would give a group of equal rewards an advantage. Multiplying a
+    task's advantages by c > 0 changes nothing; those of a task without spread stay 0.
+    """
+    kept_R = select(advantages_R.double(), valid_R)
+    _, index_R = torch.unique(task_R, return_inverse=True)
+    tasks = int(index_R.max()) + 1 if len(index_R) else 0
+    count = kept_R.new_zeros(tasks).index_add(0, index_R, valid_R.double())
+    # By the largest first: a square neither overflows nor vanishes.
+    largest = kept_R.new_zeros(tasks).scatter_reduce(0, index_R, kept_R.abs(), "amax")
+    scaled_R = select(kept_R / largest[index_R], largest[index_R] > 0)
+    spread = (kept_R.new_zeros(tasks).index_add(0, index_R, scaled_R.square()) / count.clamp(min=1)).sqrt()
+    return select(scaled_R / spread[index_R], (largest[index_R] > 0) & valid_R).to(advantages_R.dtype)
+
+
 @dataclass(frozen=True, slots=True)
 class Moments:
     """Count, mean and sum of squared deviations: merges exactly over any split, an empty part included."""

@@ -7,7 +7,7 @@ part in no statistic; what stands in their columns, or at tokens that are not th
 import torch
 from torch import Tensor
 
-from ropewalk.algorithms.advantages import group_advantages, group_statistics, moments, whitened
+from ropewalk.algorithms.advantages import group_advantages, group_statistics, moments, task_advantages, whitened
 from ropewalk.algorithms.config import GRPO, KL, PPO, Unfinished
 from ropewalk.algorithms.kl import kl_estimate, kl_metrics, policy_logprobs
 from ropewalk.algorithms.masked import Columns, in_rows, judged_rows, means, per_row, select, trained_rows
@@ -21,7 +21,8 @@ def gae_credit(cfg: PPO, columns: Columns, *, kl_coefficient: float | None = Non
     Reads row columns `rewards`, `valid`, (`finished`); token columns `policy_mask`, `values`, `row_T` and, with KL in
     the reward, `reference_logprobs` and `old_logprobs` or `rollout_logprobs`. The reward of token t is
     −β · k(t), plus the row's reward at its last policy token. `kl_coefficient` is the β in force under an adaptive
-    controller. Advantages are whitened after the returns are taken.
+    controller. Advantages are whitened after the returns are taken, over all rows or over those of each row column
+    `task` by themselves.
     """
     rows_R = trained_rows(columns, cfg.unfinished)
     mask_T = in_rows(rows_R, columns)
@@ -33,13 +34,19 @@ def gae_credit(cfg: PPO, columns: Columns, *, kl_coefficient: float | None = Non
     )
     if cfg.whiten == "tokens":
         advantages_T = whitened(advantages_T, mask_T, moments(advantages_T, mask_T))
+    if cfg.whiten == "task":
+        task_T = per_token(columns["task"], columns["row_T"])
+        for task in columns["task"].unique():
+            own_T = mask_T & (task_T == task)
+            advantages_T = torch.where(own_T, whitened(advantages_T, own_T, moments(advantages_T, own_T)), advantages_T)
     return {"advantages": advantages_T, "returns": returns_T}
 
 
 def group_credit(cfg: GRPO, columns: Columns, *, kl_coefficient: float | None = None) -> dict[str, Tensor]:
     """`advantages` (T,): the row's group advantage at each of its trained tokens, 0 elsewhere.
 
-    Reads row columns `rewards`, `group`, `valid`, (`finished`) and token columns as `gae_credit`, without `values`.
+    Reads row columns `rewards`, `group`, `valid`, (`finished`, `task`) and token columns as `gae_credit`, without
+    `values`.
     With KL in the reward a row counts r − β Σ_t k(t) *before* the group's baseline.
     """
     rows_R = trained_rows(columns, cfg.unfinished)
@@ -48,9 +55,16 @@ def group_credit(cfg: GRPO, columns: Columns, *, kl_coefficient: float | None = 
     charge_R = per_row(charge_T, mask_T, columns["row_T"], len(rows_R))
     rewards_R = outcomes(cfg.unfinished, columns) - charge_R
     advantages_R = group_advantages(rewards_R, columns["group"], rows_R, baseline=cfg.baseline, scale=cfg.scale)
+    if cfg.normalise_by == "task":
+        advantages_R = task_advantages(advantages_R, columns["task"], rows_R)
     if not len(advantages_R):
         return {"advantages": charge_T}
-    return {"advantages": select(advantages_R[columns["row_T"].clamp(min=0)], mask_T)}
+    return {"advantages": select(per_token(advantages_R, columns["row_T"]), mask_T)}
+
+
+def per_token(values_R: Tensor, row_T: Tensor) -> Tensor:
+    """Each token's row value, (T,); that of any row at tokens of no row."""
+    return values_R[row_T.clamp(min=0)]
 
 
 def outcomes(unfinished: Unfinished, columns: Columns) -> Tensor:

@@ -37,12 +37,13 @@ def formula(cfg: GRPO) -> str:
     """The objective with its direction, filled from the settings."""
     baseline = "mean(group)" if cfg.baseline == "mean" else "mean(others of the group)"
     advantage = f"r − {baseline}"
+    scaled = f"({advantage}) / std(group)" if cfg.scale == "std" else advantage
     return FORMULA.format(
         epochs=cfg.epochs,
         minibatches=cfg.minibatches,
         mean=mean_over(cfg.reduction),
         clip=clip(cfg.clip_low, cfg.clip_high),
         extras=loss_extras(cfg.kl, cfg.entropy_coefficient),
-        advantage=f"({advantage}) / std(group)" if cfg.scale == "std" else advantage,
+        advantage=f"A' / rms(A' of the task),  A' = {scaled}" if cfg.normalise_by == "task" else scaled,
         reward=reward_rule(cfg.kl, cfg.unfinished, "summed over the sequence"),
     )

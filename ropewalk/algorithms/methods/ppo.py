@@ -56,6 +56,8 @@ def formula(cfg: PPO) -> str:
         value=value,
         gamma=cfg.gamma,
         lam=cfg.lam,
-        whiten=" whitened over tokens" if cfg.whiten == "tokens" else "",
+        whiten={"tokens": " whitened over tokens", "task": " whitened over the tokens of each task", "none": ""}[
+            cfg.whiten
+        ],
         reward=reward_rule(cfg.kl, cfg.unfinished, "per token"),
     )
