@@ -92,13 +92,19 @@ def collect(
     engine: RolloutEngine, asked: Sequence[Request], *, retries: int = RETRIES, most_failed_share: float = 0.5
 ) -> list[Sample]:
     """One sample per request, in order. Raises `RunStopped` if more than this share still fails after the retries."""
+    done = completions(engine, asked, retries=retries)
+    failed = sum(completion.finish == "failed" for completion in done)
+    check_failed(failed, len(asked), retries=retries, most_failed_share=most_failed_share)
+    return [sample_of(completion) for completion in done]
+
+
+def completions(engine: RolloutEngine, asked: Sequence[Request], *, retries: int = RETRIES) -> list[Completion]:
+    """One completion per request, in order; what still fails after the retries is among them."""
     done: dict[Key, Completion] = {}
     inbox = Inbox(asked)
     inbox.close()
     answer(engine, inbox, lambda completion: done.update({key_of(completion.request): completion}), retries=retries)
-    failed = sum(completion.finish == "failed" for completion in done.values())
-    check_failed(failed, len(asked), retries=retries, most_failed_share=most_failed_share)
-    return [sample_of(done[key_of(request)]) for request in asked]
+    return [done[key_of(request)] for request in asked]
 
 
 def check_failed(failed: int, asked: int, *, retries: int = RETRIES, most_failed_share: float = 0.5) -> None:

@@ -86,6 +86,16 @@ def _split_rows(payload: Payload, n: int) -> list[Payload]:
     return [{**payload, "batch": batch.select(rows)} for rows in split_dp(batch, n)]
 
 
+def _split_requests(payload: Payload, n: int) -> list[Payload]:
+    requests = payload["requests"]
+    return [{**payload, "requests": requests[rank::n]} for rank in range(n)]
+
+
+def _join_answers(payload: Payload, answers: list[Sequence[Any]]) -> list[Any]:
+    n = len(answers)
+    return [answers[place % n][place // n] for place in range(len(payload["requests"]))]
+
+
 def _first(_payload: Payload, answers: list[Any]) -> Any:
     return answers[0]
 
@@ -112,6 +122,7 @@ def _join_metrics(_payload: Payload, answers: list[Mapping[str, Metric]]) -> dic
 
 DISPATCH: Mapping[str, Dispatch] = {
     "forward": Dispatch(_split_rows, _join_columns),
+    "write": Dispatch(_split_requests, _join_answers),
     "train": Dispatch(_same, _join_metrics),
     "gradients": Dispatch(_same, _first),
     "publish": Dispatch(_same, _first),

@@ -21,6 +21,7 @@ from ropewalk.records.prompt import Json
 from ropewalk.runtime.clock import Stopwatch
 from ropewalk.runtime.crew import ROW_OUTPUTS, Crew
 from ropewalk.runtime.experience import Experience, Source
+from ropewalk.runtime.judging.calls import JUDGED
 from ropewalk.runtime.state import RunState
 
 OUTPUT_OF = {"reference_logprobs": "logprobs", "old_logprobs": "logprobs"}
@@ -102,7 +103,9 @@ class Loop:
 
     def forward(self, experience: Experience) -> Experience:
         """All forward calls, sent at once so that calls on disjoint meshes overlap; their columns join the batch."""
-        calls = [self.graph[name] for name in self.plan.order if self.graph[name].kind == "forward"]
+        named = (self.graph[name] for name in self.plan.order)
+        # Judges were asked while samples were gathered.
+        calls = [call for call in named if call.kind == "forward" and JUDGED not in outputs_of(call)]
         futures = [self.send(call, experience, outputs=outputs_of(call)) for call in calls]
         batch = experience.batch
         for call, future in zip(calls, futures, strict=True):

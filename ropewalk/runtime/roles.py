@@ -1,7 +1,7 @@
 """What each role of a run is made of: plain data that a worker on any rank can build from."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from ropewalk.algorithms.config import GRPO, PPO, SFT, ProcessRewardModel
@@ -93,3 +93,5 @@ class Setup:
     micro_batch_tokens: int
     engine: EngineConfig | None
     """The engine of the role `actor`, for runs that generate."""
+    writers: Mapping[str, EngineConfig] = field(default_factory=dict)
+    """Engines of other roles that write, such as judges; their weights never change."""

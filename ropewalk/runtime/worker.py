@@ -6,7 +6,7 @@ process group. Every rank builds the same weights from the same setup, so nothin
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,9 +32,10 @@ from ropewalk.parallel.groups import Group
 from ropewalk.records.errors import InputError
 from ropewalk.records.metric import Metric
 from ropewalk.records.packed import PackedBatch
-from ropewalk.records.sample import Completion, SamplingRecord
+from ropewalk.records.sample import Completion, Request, SamplingRecord
 from ropewalk.records.version import PolicyVersion
-from ropewalk.rollout.episode import answer
+from ropewalk.rollout.config import NativeEngineConfig
+from ropewalk.rollout.episode import answer, completions
 from ropewalk.rollout.inbox import Inbox
 from ropewalk.rollout.native.engine import NativeEngine
 from ropewalk.rollout.probe import probe
@@ -119,6 +120,7 @@ class Worker:
             version = self.publish()
             # Once a run is enough: every iteration compares both sides on all of its own samples.
             probe(self.engine, actor.network, version, SamplingRecord(1.0, PROBE_TOKENS, actor.eos_ids))
+        self.writers = {role: self._writer(role, config) for role, config in setup.writers.items()}
 
     # -- calls -------------------------------------------------------------------------------------------------
 
@@ -127,6 +129,10 @@ class Worker:
         if self.engine is None:
             raise RuntimeError("this worker was set up without an engine")
         answer(self.engine, inbox, heard)
+
+    def write(self, role: str, requests: Sequence[Request]) -> list[Completion]:
+        """What another role than the actor writes, in the order of the requests."""
+        return completions(self.writers[role], requests)
 
     def forward(
         self, role: str, batch: PackedBatch, outputs: frozenset[str], sampling: SamplingRecord | None
@@ -208,6 +214,12 @@ class Worker:
         sharpen(self.roles[role].model.network, factor)
 
     # -- building ----------------------------------------------------------------------------------------------
+
+    def _writer(self, role: str, config: NativeEngineConfig) -> NativeEngine:
+        model = self.roles[role].model
+        engine = NativeEngine(model.network, model.tokenizer, config)
+        engine.publish(model.network, PolicyVersion(0, self.fingerprint(role)))
+        return engine
 
     def _trained(self, role: str) -> tuple[TrainState, Objective, Training]:
         found = self.roles[role]
