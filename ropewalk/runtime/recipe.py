@@ -249,7 +249,19 @@ class BradleyTerryLabels(Section):
     kind: Literal["bradley_terry"]
 
 
-Labels: TypeAlias = Annotated[NoLabels | BradleyTerryLabels, Field(discriminator="kind")]
+class StepLabels(Section):
+    """Steps of the completions, each worth the share of rollouts from its end that come out right."""
+
+    kind: Literal["steps"]
+    step: str = Field(default="\n\n", min_length=1)
+    """What separates steps: text, or the text of a special token."""
+    rollouts: int = Field(default=8, ge=1)
+    """Completions drawn from the end of each step."""
+    label: Literal["rate", "any"] = "rate"
+    """The share that came out right, or 1 where any did."""
+
+
+Labels: TypeAlias = Annotated[NoLabels | BradleyTerryLabels | StepLabels, Field(discriminator="kind")]
 
 
 class SampleRecipe(Section):
@@ -275,7 +287,7 @@ class SampleRecipe(Section):
     engine: NativeEngineConfig = NativeEngineConfig()
     """What draws them."""
     labels: Labels = NoLabels()
-    """Preference pairs to write beside the samples."""
+    """What is made of the samples: preference pairs, or labelled steps."""
     select: Select | None = None
     """How `ropewalk select` looks at this job's prompts; sampling does not read it."""
     hardware: Hardware = Hardware()

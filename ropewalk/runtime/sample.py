@@ -1,6 +1,7 @@
 """The sampling job: prompts × n → generate → score → a file; and what is made of it."""
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +17,17 @@ from ropewalk.records.sample import Sample
 from ropewalk.records.score import Score
 from ropewalk.runtime.config import Rollouts
 from ropewalk.runtime.progress import Progress, Silent
-from ropewalk.runtime.recipe import BradleyTerryLabels, SampleRecipe, read_recipe, recipe_text
+from ropewalk.runtime.recipe import BradleyTerryLabels, SampleRecipe, StepLabels, read_recipe, recipe_text
 from ropewalk.runtime.run import Run
 from ropewalk.runtime.sampler import Sampler, asking_of, model_of, open_sampler
+from ropewalk.runtime.step_labels import StepLabeller, Tally, together
 from ropewalk.tasks.city.pairs import label_pairs, pair_statistics
 from ropewalk.tasks.task import Task
 
 CHUNK_PROMPTS = 256
+CHUNK_LABELLED = 32
+"""Prompts whose completions are labelled together."""
+PARTS = "parts"
 
 
 def sample(
@@ -85,13 +90,18 @@ def _draw(
 
 def write_sample_file(path: Path, prompts: Mapping[str, Prompt], samples: list[Sample]) -> None:
     """One JSON line a sample: prompt, completion, scores by name."""
+    write_atomic(path, "".join(line + "\n" for line in sample_lines(prompts, samples)))
+
+
+def sample_lines(prompts: Mapping[str, Prompt], samples: list[Sample]) -> list[str]:
+    """The lines of a sample file."""
     lines = []
     for drawn in samples:
         outcome = next(iter(drawn.scores.values()), None)
         reward = outcome.value if isinstance(outcome, Score) else None
         prompt = prompts[drawn.prompt_id].dialogue
         lines.append(dumps(sample_record(drawn, iteration=0, kept="spread", prompt=prompt, reward=reward, kl=None)))
-    write_atomic(path, "".join(line + "\n" for line in lines))
+    return lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +116,10 @@ def run_sample(job: SampleRecipe, run: Run, *, task: Task | None, progress: Prog
     """The job as a run: its folder holds samples.jsonl and, if pairs were asked for, pairs.jsonl."""
     write_atomic(run.recipe_file, recipe_text(job))
     run.write("status.json", {"state": "running"})
+    if isinstance(job.labels, StepLabels):
+        label_steps(job, job.labels, run, task=task, progress=progress)
+        run.write("status.json", {"state": "finished"})
+        return
     prompts, samples = draw(job, task, progress)
     write_sample_file(run.samples_file, prompts, samples)
     if isinstance(job.labels, BradleyTerryLabels):
@@ -116,6 +130,37 @@ def run_sample(job: SampleRecipe, run: Run, *, task: Task | None, progress: Prog
         content = {name: getattr(statistics, name) for name in statistics.__slots__}
         write_atomic(run.folder / names.statistics, json.dumps(content) + "\n")
     run.write("status.json", {"state": "finished"})
+
+
+def label_steps(job: SampleRecipe, config: StepLabels, run: Run, *, task: Task | None, progress: Progress) -> None:
+    """Samples and their labelled steps, `steps.jsonl`, chunk by chunk; a job that was ended goes on after its last one.
+
+    What a chunk gave lies in `parts/` until all are there.
+    """
+    path, dtype = model_of(job)
+    with open_sampler(path, asking_of(job, task), progress, dtype=dtype) as sampler:
+        order, _ = DataLedger(len(sampler.prompts), job.seed, "sample").next(job.rollout.prompts)
+        progress.begin("labelling steps", len(order))
+        parts = []
+        for start in range(0, len(order), CHUNK_LABELLED):
+            chosen = [int(i) for i in order[start : start + CHUNK_LABELLED]]
+            parts.append(run.folder / PARTS / f"{start:08d}.json")
+            if not parts[-1].exists():
+                parts[-1].parent.mkdir(exist_ok=True)
+                samples = sampler.samples(chosen, group_size=job.rollout.group_size, iteration=start)
+                prompts = {p.id: p for p in (sampler.prompts.prompts[i] for i in chosen)}
+                labeller = StepLabeller(sampler, config, Tally())
+                rows = [dumps(row) for row in labeller.rows(samples, prompts, iteration=start)]
+                part = {"samples": sample_lines(prompts, samples), "rows": rows, "tally": labeller.tally.to_json()}
+                write_atomic(parts[-1], dumps(part))
+            progress.advance(start + len(chosen))
+    read = [json.loads(part.read_text("utf-8")) for part in parts]
+    for place, name in ((run.samples_file, "samples"), (run.folder / "steps.jsonl", "rows")):
+        write_atomic(place, "".join(line + "\n" for part in read for line in part[name]))
+    tally = together(part["tally"] for part in read)
+    write_atomic(run.folder / "steps.json", json.dumps(tally, ensure_ascii=False) + "\n")
+    shutil.rmtree(run.folder / PARTS)
+    progress.say(f"{tally['rows']} of {tally['answers']} completions gave {tally['steps']} labelled steps")
 
 
 def _pair(pair: PreferencePair) -> dict[str, Any]:
