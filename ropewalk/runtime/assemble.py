@@ -10,6 +10,7 @@ from ropewalk.plan.graph import CallGraph
 from ropewalk.plan.layout import Layout
 from ropewalk.records.errors import InputError
 from ropewalk.runtime.config import GivenTask, PromptData
+from ropewalk.runtime.judging.calls import judge_calls, judge_engines, judge_roles
 from ropewalk.runtime.learned.calls import LearnedCalls, critic_role, judging_calls, learned_rewards
 from ropewalk.runtime.learned.config import Heads
 from ropewalk.runtime.recipe import (
@@ -74,11 +75,12 @@ def reward_of(reward: Reward, task: Task) -> Reward:
 
 def graph_of(recipe: TrainingRecipe) -> CallGraph:
     """The calls of one iteration."""
+    if isinstance(recipe, PPORecipe | GRPORecipe):
+        learned, judges = recipe.reward_model is not None, (*judge_calls(recipe.judges), *judging_calls(recipe))
+        if isinstance(recipe, PPORecipe):
+            return ppo.graph(recipe.ppo, learned_reward=learned, judges=judges)
+        return grpo.graph(recipe.grpo, learned_reward=learned, judges=judges)
     match recipe:
-        case PPORecipe():
-            return ppo.graph(recipe.ppo, learned_reward=recipe.reward_model is not None, judges=judging_calls(recipe))
-        case GRPORecipe():
-            return grpo.graph(recipe.grpo, learned_reward=recipe.reward_model is not None, judges=judging_calls(recipe))
         case SFTRecipe():
             return sft.graph(recipe.sft)
         case RewardModelRecipe():
@@ -146,6 +148,7 @@ def setup_of(recipe: TrainingRecipe, plan: ExecutionPlan, *, steps: int, vocabul
         precision=recipe.precision,
         micro_batch_tokens=call_plan.micro_batch_tokens,
         engine=engine,
+        writers=judge_engines(recipe.judges) if isinstance(recipe, PPORecipe | GRPORecipe) else {},
     )
 
 
@@ -186,6 +189,7 @@ def _online_roles(recipe: OnlineRecipe, steps: int) -> Mapping[str, RoleSetup]:
         roles["reference"] = RoleSetup(source, POLICY)
     for learned in learned_rewards(recipe):
         roles |= scorer_roles(learned)
+    roles |= judge_roles(recipe.judges)
     if isinstance(recipe, PPORecipe) and not shared:
         critic = recipe.critic or CriticLearner()
         source = FromRole("actor" if critic.start == "policy" else critic_role(recipe, critic.start))

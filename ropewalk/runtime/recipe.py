@@ -39,10 +39,22 @@ from ropewalk.runtime.config import (
 )
 from ropewalk.runtime.learned.calls import critic_role
 from ropewalk.runtime.learned.config import LearnedReward
+from ropewalk.tasks.judging.config import JudgeSection, PairwiseJudge, Siblings
 from ropewalk.tasks.scoring.config import OverlongBuffer, Reward
 from ropewalk.training.config import ConstantSchedule, Optimizer, Precision, Schedule
 
 RewardName: TypeAlias = Annotated[str, Field(pattern=r"^[\w-]+$")]
+Judges: TypeAlias = dict[RewardName, JudgeSection]
+
+
+def check_siblings(judges: Judges, group_size: int) -> None:
+    """Raises ValueError for a judge that compares samples of a group where a group is one sample."""
+    for name, judge in judges.items():
+        if isinstance(judge, PairwiseJudge) and isinstance(judge.against, Siblings) and group_size < 2:
+            raise ValueError(
+                f"judges.{name} compares samples of one prompt: set rollout.group_size to at least 2, or "
+                f"judges.{name}.against.kind = 'reference'"
+            )
 
 
 class Learner(Section):
@@ -115,6 +127,8 @@ class Online(Common):
     """A learned reward: `runs/x`, `runs/x@best`, or a folder made by a reward-model run."""
     reward_models: dict[RewardName, LearnedReward] = Field(default_factory=dict)
     """Further learned rewards, by the name that their scores have beside the task's scorers."""
+    judges: Judges = Field(default_factory=dict)
+    """Models that are asked what they think of samples, by the name that their scores have."""
     reference: Reference | None = None
     """Another reference than the starting policy."""
     actor: Learner = Learner()
@@ -141,6 +155,10 @@ class Online(Common):
             raise ValueError("a fresh model knows nothing to sample: pretrain it by a recipe with method = 'sft' first")
         if self.reward_model is not None and LEARNED in self.reward_models:
             raise ValueError("reward_model = ... is the learned reward 'reward_model': call that section otherwise")
+        twice = [name for name in self.judges if name in self.reward_models or name == LEARNED]
+        if twice:
+            raise ValueError(f"judges.{twice[0]} has the name of a learned reward: call one of them otherwise")
+        check_siblings(self.judges, self.rollout.group_size)
         if self.sampling.temperature == 0:
             raise ValueError("sampling.temperature = 0 is greedy choice, which nothing can be learnt from: use 1")
         length, longest = self.reward.length, self.sampling.max_new_tokens
@@ -261,7 +279,21 @@ class StepLabels(Section):
     """The share that came out right, or 1 where any did."""
 
 
-Labels: TypeAlias = Annotated[NoLabels | BradleyTerryLabels | StepLabels, Field(discriminator="kind")]
+class JudgeLabels(Section):
+    """Pairs of a prompt's samples, labelled by a judge that is asked in both orders (AI feedback)."""
+
+    kind: Literal["judge"]
+    judge: str
+    """Its name in [judges]: one that compares pairs. It labels, and gives no scores in this job."""
+    pairs: int = Field(default=1, ge=1)
+    """Pairs of each prompt, at most; no sample is in two while others are in none."""
+    agreement: bool = True
+    """Leave out pairs whose preferred answer changes with the order: a tie."""
+    at_least: float = Field(default=0.5, ge=0.5, lt=1)
+    """Leave out pairs in which the preferred answer's probability, averaged over both orders, is below this."""
+
+
+Labels: TypeAlias = Annotated[NoLabels | BradleyTerryLabels | StepLabels | JudgeLabels, Field(discriminator="kind")]
 
 
 class SampleRecipe(Section):
@@ -288,6 +320,8 @@ class SampleRecipe(Section):
     """What draws them."""
     labels: Labels = NoLabels()
     """What is made of the samples: preference pairs, or labelled steps."""
+    judges: Judges = Field(default_factory=dict)
+    """Models that are asked what they think of samples, by the name that their scores have."""
     select: Select | None = None
     """How `ropewalk select` looks at this job's prompts; sampling does not read it."""
     hardware: Hardware = Hardware()
@@ -299,7 +333,22 @@ class SampleRecipe(Section):
             raise ValueError("give either [model] (with kind and path) or start_from, the run to start from")
         if self.labels.kind == "bradley_terry" and (self.task.kind != "city" or self.rollout.group_size != 2):
             raise ValueError("labels.kind = 'bradley_terry' needs the city task and rollout.group_size = 2")
+        check_siblings(self.judges, self.rollout.group_size)
+        if isinstance(self.labels, JudgeLabels):
+            self._check_labels(self.labels)
         return self
+
+    def _check_labels(self, labels: JudgeLabels) -> None:
+        judge = self.judges.get(labels.judge)
+        if judge is None:
+            there = ", ".join(self.judges) or "none"
+            raise ValueError(f"labels.judge = {labels.judge!r} is none of [judges]: there are {there}")
+        if not isinstance(judge, PairwiseJudge):
+            raise ValueError(f"labels.judge = {labels.judge!r} marks single answers: labels need a pairwise judge")
+        if self.rollout.group_size < 2:
+            raise ValueError(
+                "labels.kind = 'judge' compares samples of one prompt: set rollout.group_size to 2 or more"
+            )
 
 
 class Stage(Section):
