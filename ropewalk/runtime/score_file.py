@@ -32,6 +32,7 @@ from ropewalk.tasks.files import task_from_file
 from ropewalk.tasks.scoring.compose import About, Composed, Statistics, compose
 from ropewalk.tasks.scoring.config import NoLength, Reward
 from ropewalk.tasks.scoring.explain import explain
+from ropewalk.tasks.scoring.kinds.words import seen
 from ropewalk.tasks.scoring.run import score_sample
 from ropewalk.tasks.scoring.sandbox.shared import sandboxes
 from ropewalk.tasks.task import HELDOUT, TRAIN, Task, prompt_id
@@ -106,7 +107,13 @@ class ScoredFile:
         if not 1 <= row <= len(self.lines):
             raise InputError(f"there is no row {row}: the file has rows 1 to {len(self.lines)}")
         line, about = self.lines[row - 1], self.about[row - 1]
-        return explain(self.judge.reward, self.composed, row - 1, line.sample.scores, about)
+        said = explain(self.judge.reward, self.composed, row - 1, line.sample.scores, about)
+        scorers = self.judge.task.scorers
+        found = {f"{name}: ": seen(scorer, line.prompt, line.sample) for name, scorer in scorers.items()}
+        return [
+            next((f"{words} ({more})" for name, more in found.items() if more and words.startswith(name)), words)
+            for words in said
+        ]
 
     def write(self, path: Path) -> None:
         """Every row as it stood, with its outcomes, the parts of its reward, and their sum; the whole file or none."""

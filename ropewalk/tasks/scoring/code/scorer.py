@@ -134,26 +134,29 @@ def layered_scorers(
     evaluator = CodeEvaluator(
         pool, extraction=extraction, forbidden=forbidden or Forbidden(), hidden_after=order.opens_hidden
     )
-    rewards = _Layered(evaluator, order, judge)
+    rewards = Layered(evaluator, order, judge)
     layers: dict[str, Scorer] = {f"code_{layer}": rewards.layer(layer) for layer in LAYERS}
-    return {"code": rewards.total} | layers | _ends(evaluator)
+    return {"code": rewards} | layers | _ends(evaluator)
 
 
-class _Layered:
+class Layered:
+    """The layered reward, and each of its layers."""
+
     def __init__(self, evaluator: CodeEvaluator, layering: Layering, judge: Scorer | None) -> None:
-        self._evaluator = evaluator
+        self.evaluator = evaluator
         self._layering = layering
         self._judge = judge
         self._judged: Once[Outcome] = Once(REMEMBERED)
 
-    def total(self, prompt: Prompt, sample: Sample) -> Outcome:
+    def __call__(self, prompt: Prompt, sample: Sample) -> Outcome:
         return self._both(prompt, sample)[1]
 
     def layer(self, layer: Layer) -> Scorer:
+        """One layer's outcome, behind the gates before it."""
         return lambda prompt, sample: self._both(prompt, sample)[0][layer]
 
     def _both(self, prompt: Prompt, sample: Sample) -> tuple[dict[Layer, Outcome], Outcome]:
-        found = self._evaluator(prompt, sample)
+        found = self.evaluator(prompt, sample)
         if isinstance(found, Failed):
             return dict.fromkeys(LAYERS, found), found
         suite = suite_of(prompt)

@@ -112,7 +112,7 @@ class MultipleChoice:
             raise InputError(f"a rule of multiple choice needs 2 to {MAX_CHOICES} choices, not {self.choices}")
 
     def __call__(self, prompt: Prompt, sample: Sample) -> Outcome:
-        texts = self._choices(prompt)
+        texts = self.choices_of(prompt)
         gold = letter_of(prompt.gold, texts)
         if gold is None:
             raise InputError(f"prompt {prompt.id} has the gold answer {prompt.gold!r}, which is none of its choices")
@@ -131,11 +131,12 @@ class MultipleChoice:
                 return f"has {len(given)} choices instead of 2 to {MAX_CHOICES}"
             if len({normalised(str(choice), punctuation=True) for choice in given}) < len(given):
                 return "has two equal choices"
-        if letter_of(prompt.gold, self._choices(prompt)) is None:
+        if letter_of(prompt.gold, self.choices_of(prompt)) is None:
             return f"has the gold answer {prompt.gold!r}, which is none of its choices"
         return None
 
-    def _choices(self, prompt: Prompt) -> list[str]:
+    def choices_of(self, prompt: Prompt) -> list[str]:
+        """The texts of a prompt's choices; empty ones if it lists none."""
         given = prompt.info.get("choices")
         return [str(choice) for choice in given] if isinstance(given, list) else [""] * self.choices
 

@@ -62,6 +62,21 @@ class JsonForm:
         except RecursionError:
             return Failed("crashed", "the schema refers to itself without end")
 
+    def fault(self, prompt: Prompt, text: str) -> str | None:
+        """Why a text is not what is asked for, in words; None if it is."""
+        schema = self._schema(prompt)
+        try:
+            value = parse(placed(text, self.at))
+        except NotJson as error:
+            return f"it is no JSON: {error}"
+        if schema is None:
+            return None
+        try:
+            wrong = next(validator(_key(schema)).iter_errors(value), None)
+        except RecursionError:
+            return "the schema refers to itself without end"
+        return None if wrong is None else f"at {wrong.json_path}: {wrong.message[:120]}"
+
     def info_fault(self, prompt: Prompt) -> str | None:
         """What is wrong with a prompt's own schema; None if nothing is."""
         fault = None if prompt.info.get("schema") is None else schema_fault(self._schema(prompt))
