@@ -6,7 +6,7 @@ from ropewalk.algorithms.methods import grpo, ppo, process_reward_model, reward_
 from ropewalk.config.schema import Section
 from ropewalk.models.config import FolderModel, FreshModel
 from ropewalk.plan.execution import CallPlan, ExecutionPlan, default_plan
-from ropewalk.plan.graph import CallGraph
+from ropewalk.plan.graph import Call, CallGraph
 from ropewalk.plan.layout import Layout
 from ropewalk.records.errors import InputError
 from ropewalk.runtime.config import GivenTask, PromptData
@@ -87,6 +87,12 @@ def graph_of(recipe: TrainingRecipe) -> CallGraph:
             return reward_model.graph(recipe.pairwise)
         case ProcessRewardModelRecipe():
             return process_reward_model.graph(recipe.process)
+
+
+def job_graph(recipe: SampleRecipe) -> CallGraph:
+    """The calls of a sampling job."""
+    drawn = Call("generate", "actor", "generate", ("prompts",), ("tokens",))
+    return CallGraph((drawn, *judge_calls(recipe.judges)), given=("prompts",))
 
 
 def formula_of(recipe: TrainingRecipe) -> str:

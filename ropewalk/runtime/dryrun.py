@@ -16,14 +16,13 @@ from ropewalk.data.split import split
 from ropewalk.data.steps import text_of_steps
 from ropewalk.models.config import FreshModel
 from ropewalk.plan.execution import CallPlan, default_plan
-from ropewalk.plan.graph import Call, CallGraph
 from ropewalk.plan.layout import Layout
 from ropewalk.plan.memory import AUTOCAST, FP32, Bill, Workload, fits, memory_bill
 from ropewalk.plan.shape import ModelShape
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Demonstration, Document, PreferencePair
 from ropewalk.rollout.config import NativeEngineConfig, Sampling, resolve
-from ropewalk.runtime.assemble import asked_task, formula_of, graph_of, plan_of, reward_of, start_source
+from ropewalk.runtime.assemble import asked_task, formula_of, graph_of, job_graph, plan_of, reward_of, start_source
 from ropewalk.runtime.config import (
     Demonstrations,
     Documents,
@@ -35,11 +34,13 @@ from ropewalk.runtime.config import (
     TextRows,
 )
 from ropewalk.runtime.folders import ModelFacts, Pieces, text_of
+from ropewalk.runtime.judging.calls import Judges, check_judge_names
 from ropewalk.runtime.learned.calls import check_names, learned_rewards
 from ropewalk.runtime.look import Look
 from ropewalk.runtime.look_models import (
     TO_COME,
     fresh_shape,
+    judge_facts,
     online_shapes,
     other_facts,
     start_facts,
@@ -62,6 +63,8 @@ from ropewalk.runtime.recipe import (
 from ropewalk.runtime.stages import check_stages, stage_recipe
 from ropewalk.tasks.city.corpus import documents as city_documents
 from ropewalk.tasks.config import CityCorpus, FileTask, Gsm8kTask, MixtureTask, PromptsTask, TaskSection
+from ropewalk.tasks.judging.config import ServerJudge
+from ropewalk.tasks.judging.server import authorisation
 from ropewalk.tasks.task import HELDOUT, TRAIN, Task
 from ropewalk.training.schedule import StepPlan
 
@@ -104,16 +107,20 @@ def _stages(recipe: StagesRecipe, found: Look) -> None:
 def _job(recipe: SampleRecipe, found: Look) -> None:
     model = start_facts(recipe, found)
     task = _task(recipe, found, (recipe.split,))
+    _judges(recipe.judges, task, found)
     drawn = recipe.rollout.prompts * recipe.rollout.group_size
     found.fact("samples", f"{drawn}: {recipe.rollout.prompts} prompts x {recipe.rollout.group_size}")
     longest = _prompts(task, recipe.split, model, recipe.sampling, found)
     if model is None or not longest:
         return
-    graph = CallGraph((Call("generate", "actor", "generate", ("prompts",), ("tokens",)),), given=("prompts",))
+    judges = judge_facts(recipe.judges, found)
+    graph = job_graph(recipe)
     work = _workload(recipe.engine, longest + recipe.sampling.max_new_tokens, drawn)
     layout = Layout(tuple(range(recipe.hardware.processes)), dp=recipe.hardware.processes)
     plan = default_plan(graph, CallPlan(layout, micro_batch_tokens=recipe.hardware.micro_batch_tokens))
-    _memory(memory_bill(graph, {"actor": model.shape}, plan, workload=work, numbers=FP32), recipe.hardware, found)
+    shapes = {"actor": model.shape} | {role: facts.shape for role, facts in judges.items() if facts is not None}
+    if set(shapes) == set(graph.roles):
+        _memory(memory_bill(graph, shapes, plan, workload=work, numbers=FP32), recipe.hardware, found)
 
 
 def _sft(recipe: SFTRecipe, found: Look) -> None:
@@ -167,6 +174,7 @@ def _online(recipe: OnlineRecipe, found: Look) -> None:
     others = other_facts(recipe, model, found)
     held = not isinstance(recipe.evaluate, NoEvaluation)
     task = _task(recipe, found, (TRAIN, HELDOUT) if held else (TRAIN,))
+    _judges(recipe.judges, task, found)
     _reward(recipe, task, found)
     if task is not None:
         look_at_order(recipe, task, found)
@@ -230,13 +238,26 @@ def _check_file(data: RowFile, found: Look) -> None:
         found.attempt(lambda: data_files(data.path, data.split))
 
 
+def _judges(judges: Judges, task: Task | None, found: Look) -> None:
+    """Who judges, and whether a server's key is there; a server itself is not asked."""
+    if task is not None:
+        found.attempt(lambda: check_judge_names(judges, task.scorers))
+    for name, judge in judges.items():
+        by = judge.by
+        if isinstance(by, ServerJudge):
+            found.attempt(lambda by=by: authorisation(by.key))  # type: ignore[misc]
+            found.fact(f"judge {name}", f"{judge.kind}, by {by.model} at {by.base_url}")
+        else:
+            found.fact(f"judge {name}", f"{judge.kind}, by the model {by.path} on the workers")
+
+
 def _reward(recipe: OnlineRecipe, task: Task | None, found: Look) -> None:
     """Every component of the reward is something that is scored."""
     if task is None:
         return
     learned = learned_rewards(recipe)
     found.attempt(lambda: check_names(learned, task.scorers))
-    known = [*task.scorers, *(one.name for one in learned)]
+    known = [*task.scorers, *recipe.judges, *(one.name for one in learned)]
     for name, key in recipe.reward.looked_at().items():
         if name not in known:
             near = get_close_matches(name, known, n=1, cutoff=0.0)[:1] or known[:1]

@@ -9,7 +9,7 @@ run's rules, which count such iterations, end it with a diagnosis. Statistics ar
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -119,12 +119,13 @@ class Judged:
         }
 
 
-def scored_part(reward: Reward, task: Task) -> Reward:
-    """The reward without what only a model's forward pass can tell. Raises InputError where nothing is left."""
+def scored_part(reward: Reward, task: Task, judges: Collection[str] = ()) -> Reward:
+    """The reward without what only a learned reward can tell. Raises InputError where nothing is left."""
+    scorers = {*task.scorers, *judges}
     known = {
         name: component
         for name, component in reward.components.items()
-        if {name, *(gate.on for gate in component.gates)} <= set(task.scorers)
+        if {name, *(gate.on for gate in component.gates)} <= scorers
     }
     if reward.components and not known:
         raise InputError(
@@ -132,6 +133,6 @@ def scored_part(reward: Reward, task: Task) -> Reward:
             "is learned: add one that the task scores, or set rollout.flat.kind = 'keep'"
         )
     length = reward.length
-    if isinstance(length, CosineLength) and length.on not in task.scorers:
+    if isinstance(length, CosineLength) and length.on not in scorers:
         length = NoLength()
     return reward.model_copy(update={"components": known, "length": length})

@@ -9,6 +9,7 @@ from ropewalk.plan.shape import ModelShape
 from ropewalk.records.errors import InputError
 from ropewalk.runtime.assemble import graph_of, start_source
 from ropewalk.runtime.folders import Kind, ModelFacts, model_facts
+from ropewalk.runtime.judging.calls import Judges, of_models, role_of
 from ropewalk.runtime.learned.calls import LearnedCalls, critic_role, learned_rewards
 from ropewalk.runtime.learned.config import Heads
 from ropewalk.runtime.learned.read import head_names, head_weights
@@ -96,7 +97,18 @@ def other_facts(recipe: OnlineRecipe, model: ModelFacts | None, found: Look) -> 
                 f"the {role} model has {other.shape.vocabulary} words and the policy {model.shape.vocabulary}: "
                 "both must have one vocabulary"
             )
-    return others
+    return others | judge_facts(recipe.judges, found)
+
+
+def judge_facts(judges: Judges, found: Look) -> dict[str, ModelFacts | None]:
+    """The judges that are models of the run; their vocabularies are their own."""
+    facts = {
+        role_of(name): model_at(role_of(name), by.path, "policy", found) for name, (_, by) in of_models(judges).items()
+    }
+    for role, one in facts.items():
+        if one is not None and not one.speaks:
+            found.problem(f"the model of {role} has no chat template, so it cannot be asked: take a chat model")
+    return facts
 
 
 def _rewarding(role: str, folder: str, learned: LearnedCalls, found: Look) -> ModelFacts | None:

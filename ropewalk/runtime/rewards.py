@@ -23,6 +23,7 @@ from ropewalk.runtime.experience import Experience
 from ropewalk.runtime.learned.read import Reader, Said
 from ropewalk.runtime.loop import Credited
 from ropewalk.runtime.state import RunState
+from ropewalk.tasks.judging.measure import judge_metrics
 from ropewalk.tasks.scoring.compose import about_sample, compose
 from ropewalk.tasks.scoring.config import Reward
 from ropewalk.tasks.scoring.run import check_failures, outcome_metrics
@@ -55,7 +56,7 @@ class OnlineCredit:
         metrics = merge([composed.metrics, measured, rollout_metrics(drawn, experience.lost), reward_metrics(batch)])
         # What was drawn is measured whole, what is left out of training included.
         metrics |= outcome_metrics([sample.scores for sample in drawn]) if experience.dropped else {}
-        metrics |= {**experience.metrics, **learned.metrics}
+        metrics |= {**experience.metrics, **learned.metrics, **judge_metrics(drawn)}
         rewards = [float(r) if valid else None for r, valid in zip(composed.reward_R, composed.valid_R, strict=True)]
         metrics |= task_metrics(samples, rewards)
         state = replace(state, rewards=composed.statistics, kl=self._next_kl(state, metrics, len(samples)))

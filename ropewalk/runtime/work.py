@@ -28,6 +28,7 @@ from ropewalk.runtime.flat import FlatRule, scored_part
 from ropewalk.runtime.guard import tolerance_of
 from ropewalk.runtime.heldout import HeldOutPrompts, HeldOutTexts, PairJudge, StepJudge
 from ropewalk.runtime.hosts.open import open_crew
+from ropewalk.runtime.judging.calls import check_judge_names, without_judges
 from ropewalk.runtime.learned.calls import check_names, learned_rewards
 from ropewalk.runtime.learned.read import Reader
 from ropewalk.runtime.learned.readers import readers_of
@@ -160,6 +161,7 @@ def _prepare_online(recipe: OnlineRecipe, given: Task | None, progress: Progress
     task = asked_task(recipe, given)
     reward = reward_of(recipe.reward, task)
     check_names(learned_rewards(recipe), task.scorers)
+    check_judge_names(recipe.judges, task.scorers)
     language = language_of(start_source(recipe, None))
     for note in language.notes:
         progress.say(note)
@@ -205,7 +207,9 @@ def flat_rule(recipe: OnlineRecipe, reward: Reward, task: Task, sampling: Sampli
     config = recipe.rollout.flat
     if isinstance(config, KeepFlat):
         return None
-    return FlatRule(config, scored_part(reward, task), _method(recipe).unfinished, sampling.max_new_tokens)
+    return FlatRule(
+        config, scored_part(reward, task, recipe.judges), _method(recipe).unfinished, sampling.max_new_tokens
+    )
 
 
 def _check_other_models(recipe: OnlineRecipe, language: Language) -> None:
@@ -235,7 +239,8 @@ def _prepare_replay(recipe: OnlineRecipe, origin: Run) -> tuple[Crew, Work]:
     _check_other_models(recipe, language)
     tokenizer = language.tokenizer
     setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=_steps(recipe))
-    crew = open_crew(replace(setup, engine=None))
+    setup = without_judges(replace(setup, engine=None))
+    crew = open_crew(setup)
     rollouts = RecordedRollouts(origin.rollouts, lambda ids: str(tokenizer.decode(ids)), recipe.rollout.share_prompts)
     # What a mixture is rewarded by where the recipe is silent, its parts say.
     mixed = isinstance(recipe.task, MixtureTask)
