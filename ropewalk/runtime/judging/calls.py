@@ -7,11 +7,13 @@ without torch.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TypeGuard
 
 from ropewalk.plan.graph import Call
+from ropewalk.records.errors import InputError
 from ropewalk.rollout.config import NativeEngineConfig
-from ropewalk.runtime.roles import FromPolicy, RoleSetup
+from ropewalk.runtime.roles import FromPolicy, RoleSetup, Setup
 from ropewalk.runtime.run import local_model
 from ropewalk.tasks.judging.config import ModelJudge, NoReasoning, PairwiseJudge, RubricJudge
 
@@ -62,6 +64,19 @@ def judge_engines(judges: Judges) -> dict[str, NativeEngineConfig]:
         for name, (judge, by) in of_models(judges).items()
         if writes(judge)
     }
+
+
+def without_judges(setup: Setup) -> Setup:
+    """The setup of a run whose samples have been judged."""
+    roles = {name: role for name, role in setup.roles.items() if not name.startswith(f"{ROLE}/")}
+    return replace(setup, roles=roles, writers={})
+
+
+def check_judge_names(judges: Mapping[str, object], scorers: Mapping[str, object]) -> None:
+    """A judge may not be called as a scorer of the task: one of the two would be lost."""
+    for name in judges:
+        if name in scorers:
+            raise InputError(f"the task has a scorer called {name!r}: call the judge something else")
 
 
 def _is_model(by: object) -> TypeGuard[ModelJudge]:

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ropewalk.models.language import load_language
-from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.runtime.crew import Crew
@@ -53,13 +52,6 @@ def _memory(config: object) -> AnswerFile | None:
         return None
     folder = cache_folder() / FOLDER if config.folder == "auto" else Path(config.folder)
     return AnswerFile(folder, config.megabytes)
-
-
-def check_judge_names(judges: Mapping[str, object], scorers: Mapping[str, object]) -> None:
-    """A judge may not be called as a scorer of the task: one of the two would be lost."""
-    for name in judges:
-        if name in scorers:
-            raise InputError(f"the task has a scorer called {name!r}: call the judge something else")
 
 
 @dataclass(frozen=True, slots=True)

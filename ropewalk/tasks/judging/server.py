@@ -56,7 +56,7 @@ class ServerAsker:
         """Raises InputError if httpx or the key's variable is missing."""
         self._config = config
         self._http = optional_module("httpx", extra="tasks", need="a judge behind a server")
-        self._headers = {"Accept-Encoding": "identity", **_authorisation(config.key)}
+        self._headers = {"Accept-Encoding": "identity", **authorisation(config.key)}
         self._sleep = sleep
 
     @property
@@ -171,7 +171,8 @@ class _Batch:
         self.over = self.over or why
 
 
-def _authorisation(variable: str | None) -> dict[str, str]:
+def authorisation(variable: str | None) -> dict[str, str]:
+    """The header with the key of an environment variable. Raises InputError, without the key, where there is none."""
     if variable is None:
         return {}
     key = os.environ.get(variable, "").strip()
