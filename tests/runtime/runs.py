@@ -45,6 +45,22 @@ COMPOSED: dict[str, Any] = {
     "reward.length": {"kind": "linear", "at_tokens": 15, "coefficient": 0.2},
     "reward.repetition": {"kind": "ngrams", "words": 2},
 }
+PARTS = {"near": (12, 0), "far": (7, 5)}
+"""Parts of the mixed task: prompts and seed of each."""
+MIXED: dict[str, Any] = {
+    **{name: value for name, value in ONLINE.items() if name != "task.prompts"},
+    "task": {
+        "kind": "mixture",
+        "parts": {
+            name: {"weight": 2.0 if name == "near" else 1.0, "task": {"kind": "city", "prompts": count, "seed": seed}}
+            for name, (count, seed) in PARTS.items()
+        },
+    },
+    "rollout.group_size": 2,
+    "rollout.flat": {"kind": "refill", "most": 2.5},
+    "rollout.curriculum": {},
+    "grpo.normalise_by": "task",
+}
 ADAPTIVE = {"kind": "adaptive", "target_nats_per_sequence": 0.01, "horizon_sequences": 20.0}
 SUPERVISED: dict[str, Any] = {"checkpoint.every": 2, "actor.optimizer.lr": 1e-2}
 
@@ -58,6 +74,7 @@ CASES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         "city-grpo",
         {**ONLINE, **COMPOSED, "actor.schedule": {"kind": "cosine", "warmup_steps": 3}, "grpo.epochs": 2},
     ),
+    "grpo-mixed": ("city-grpo", MIXED),
 }
 """Method → built-in recipe and settings; each makes six iterations, SFT and the reward model over epoch ends."""
 
@@ -81,11 +98,23 @@ def settings_of(case: str, starts: Starts) -> tuple[str, dict[str, Any]]:
         case "reward-model":
             settings |= {"data.path": str(starts.pairs / "pairs.jsonl"), "data.held_out": 0.2, "pairwise.epochs": 2}
             settings |= {"evaluate": {"kind": "every", "iterations": 2}}
+        case "grpo-mixed":
+            settings |= {"rollout.only": str(chosen_prompts(starts.policy.parent / "chosen.jsonl"))}
+            settings |= {"evaluate": {"kind": "every", "iterations": 2, "prompts": 4}}
         case "grpo":
             settings |= {"evaluate": {"kind": "every", "iterations": 3, "prompts": 4}}
         case _:
             settings |= {"reward_model": str(starts.reward_model)}
     return recipe, settings
+
+
+def chosen_prompts(path: Path) -> Path:
+    """A file of the mixed task's prompts with a difficulty each, without a few of them."""
+    buckets = ("easy", "medium", "hard")
+    ids = [(name, f"{name}/city-train-{seed}-{n}") for name, (count, seed) in PARTS.items() for n in range(count - 1)]
+    rows = [{"id": id, "info": {"difficulty": buckets[n % 3]}} for n, (_, id) in enumerate(ids)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
 
 
 class Crash(Exception):
