@@ -11,6 +11,7 @@ from torch import Tensor
 from ropewalk.algorithms.advantages import task_advantages
 from ropewalk.algorithms.config import GRPO, PPO, MaskUnfinished
 from ropewalk.algorithms.credit import gae_credit, group_credit
+from ropewalk.algorithms.masked import Columns
 from ropewalk.algorithms.methods.grpo import formula
 from ropewalk.algorithms.methods.ppo import formula as ppo_formula
 from ropewalk.training.outputs import columns_of
@@ -43,6 +44,10 @@ def test_it_is_what_loops_say(rows: list[tuple[float, int, bool]]) -> None:
     assert task_advantages(*tensors(rows)).tolist() == pytest.approx(by_loops(rows), rel=1e-5, abs=1e-7)
 
 
+def found_by(cfg: GRPO | PPO, columns: Columns) -> Tensor:
+    return (group_credit(cfg, columns) if isinstance(cfg, GRPO) else gae_credit(cfg, columns))["advantages"]
+
+
 def credit(cfg: GRPO | PPO, scale: float, *, shuffle: bool = False) -> Tensor:
     """Advantages of a batch of two tasks, the second's rewards multiplied."""
     batch = policy_batch(groups=4, size=4)
@@ -54,17 +59,11 @@ def credit(cfg: GRPO | PPO, scale: float, *, shuffle: bool = False) -> Tensor:
         order = torch.randperm(batch.rows, generator=generator).tolist()
         back = torch.tensor(order).argsort()
         columns = columns_of(batch.select(order))
-        found = (
-            group_credit(cfg, columns)["advantages"]
-            if isinstance(cfg, GRPO)
-            else gae_credit(cfg, columns)["advantages"]
-        )
+        found = found_by(cfg, columns)
         rows = [found[columns["row_T"] == row] for row in range(batch.rows)]
         return torch.cat([rows[int(place)] for place in back])
     columns = columns_of(batch)
-    found = (
-        group_credit(cfg, columns)["advantages"] if isinstance(cfg, GRPO) else gae_credit(cfg, columns)["advantages"]
-    )
+    found = found_by(cfg, columns)
     return found[columns["row_T"] >= 0]
 
 

@@ -140,8 +140,8 @@ def test_what_no_mixture_can_be_is_refused(parts: dict[str, Any], said: str) -> 
 
 def test_a_part_is_named_where_its_data_are_wrong() -> None:
     config: MixtureTask = load(MixtureTask, {"parts": {"a": {"task": {"kind": "prompts"}}}})
-    with pytest.raises(InputError, match="task.parts.a: a task of kind 'prompts' reads its rows from a file"):
+    with pytest.raises(InputError, match=r"task\.parts\.a: a task of kind 'prompts' reads its rows from a file"):
         load_task(config)
     config = load(MixtureTask, {"parts": {"a": {"task": {"kind": "sums"}, "data": {"path": "x"}}}})
-    with pytest.raises(InputError, match="task.parts.a: a task of kind 'sums' reads no data file"):
+    with pytest.raises(InputError, match=r"task\.parts\.a: a task of kind 'sums' reads no data file"):
         load_task(config)
