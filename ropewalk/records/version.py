@@ -16,3 +16,10 @@ def sample_seed(run_seed: int, iteration: int, prompt_id: str, index: int) -> in
     """A 63-bit seed of (run, iteration, prompt, sample index): independent of batch, replica and order."""
     text = f"{run_seed}\x1f{iteration}\x1f{prompt_id}\x1f{index}".encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") >> 1
+
+
+def turn_seed(seed: int, turn: int) -> int:
+    """The seed of a conversation's turn, from the sample's own seed, which is that of its first turn (0)."""
+    if turn == 0:
+        return seed
+    return int.from_bytes(hashlib.blake2b(f"{seed}\x1f{turn}".encode(), digest_size=8).digest(), "big") >> 1

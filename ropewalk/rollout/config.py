@@ -11,6 +11,23 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.sample import SamplingRecord
 
 
+class Episode(Section):
+    """How a conversation with an environment is played; a task without one reads none of it."""
+
+    turns: int = Field(16, ge=1)
+    """Turns of the policy at most."""
+    tokens: int | None = Field(None, ge=1)
+    """Tokens the policy says at most, over all its turns."""
+    seconds: float | None = Field(600.0, gt=0)
+    """Wall-clock seconds at most; looked at between turns, and while the environment answers."""
+    cut_turns: Literal["end", "go_on"] = "end"
+    """What a turn does to its episode that max_new_tokens has cut: end it, or be answered like any other."""
+    calls: Literal["auto", "hermes", "llama3", "python"] = "auto"
+    """How the policy writes tool calls; `auto` is what its chat template speaks, else hermes."""
+    at_once: int = Field(64, ge=1)
+    """Episodes that are open at the same time; the rest wait."""
+
+
 class Sampling(Section):
     """The whole truth about sampling: generation settings stored in a checkpoint are ignored."""
 
@@ -22,6 +39,8 @@ class Sampling(Section):
     """Strings that end a completion; the text is cut before them, the sampled ids stay."""
     banned: tuple[str, ...] = ()
     """Tokens, as the vocabulary spells them, that the policy may never say: probability exactly 0."""
+    episode: Episode = Episode()
+    """How conversations are played, where the task has an environment."""
 
 
 class NativeEngineConfig(Section):

@@ -1,5 +1,6 @@
-"""The run's clock and its spans: one place that knows what time it is."""
+"""The run's clock and its spans: one place that knows what time it is. From any thread."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -17,6 +18,12 @@ class Stopwatch:
     earlier_seconds: float = 0.0
     started: float = field(default_factory=time.perf_counter)
     spans: list[Span] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def restart(self, earlier_seconds: float) -> None:
+        """Begin again at zero, after so many seconds of earlier sessions; what was measured before is dropped."""
+        self.earlier_seconds, self.started = earlier_seconds, time.perf_counter()
+        self.take()
 
     def seconds(self) -> float:
         return self.earlier_seconds + time.perf_counter() - self.started
@@ -27,16 +34,21 @@ class Stopwatch:
         try:
             yield
         finally:
-            self.spans.append(Span(name, lane, start, self.seconds()))
+            self._add(name, lane, start)
 
     def follow(self, name: str, lane: str, send: Callable[[], Future[Any]]) -> Future[Any]:
         """Send a call; its span ends when its answer is there, whoever waits for it."""
         start = self.seconds()
         future = send()
-        future.add_done_callback(lambda _: self.spans.append(Span(name, lane, start, self.seconds())))
+        future.add_done_callback(lambda _: self._add(name, lane, start))
         return future
 
     def take(self) -> list[Span]:
         """The spans since the last call."""
-        spans, self.spans = self.spans, []
-        return spans
+        with self._lock:
+            spans, self.spans = self.spans, []
+            return spans
+
+    def _add(self, name: str, lane: str, start_seconds: float) -> None:
+        with self._lock:
+            self.spans.append(Span(name, lane, start_seconds, self.seconds()))

@@ -100,6 +100,8 @@ class Rollouts(Section):
     """Samples of each prompt."""
     share_prompts: bool = False
     """Store the prompt of a group once in training batches (same gradient, fewer tokens)."""
+    scorers: int = Field(default=4, ge=1)
+    """Threads that score finished samples beside the generation of others."""
     only: str | None = None
     """A file of JSON lines with ids, as `ropewalk select` writes: no other training prompts are drawn."""
 

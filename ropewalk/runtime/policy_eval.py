@@ -27,7 +27,7 @@ from ropewalk.runtime.hosts.open import open_crew
 from ropewalk.runtime.prepare import language_of, sampling_record, tokenised_prompts
 from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.roles import FromPolicy
-from ropewalk.runtime.rollouts import Rollouts
+from ropewalk.runtime.rollouts import SCORERS, Rollouts, rules_of
 from ropewalk.runtime.sampler import Sampler, policy_setup
 from ropewalk.tasks.task import Task
 
@@ -89,6 +89,8 @@ class Place:
     hardware: Hardware
     engine: NativeEngineConfig
     seed: int
+    scorers: int = SCORERS
+    """Threads that score."""
 
 
 def common_prompts(question: Question, languages: Sequence[Language], progress: Progress) -> list[TokenisedPrompts]:
@@ -120,7 +122,9 @@ def draw(
         found = []
         for question, prompts in questions:
             record = sampling_record(question.sampling, language)
-            sampler = Sampler(Rollouts(crew, question.task, record, place.seed), language, prompts)
+            rules = rules_of(question.task, language, question.sampling, place.engine)
+            rollouts = Rollouts(crew, question.task, record, place.seed, rules, place.scorers)
+            sampler = Sampler(rollouts, language, prompts)
             progress.begin(f"{question.name}: {folder.path}", len(prompts))
             found.append(_draw(sampler, question, progress))
         return found

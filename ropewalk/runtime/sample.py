@@ -60,7 +60,10 @@ def as_job(recipe: Any) -> SampleRecipe:
         task=recipe.task,
         data=recipe.data,
         rollout=Rollouts(
-            prompts=recipe.rollout.prompts, group_size=recipe.rollout.group_size, only=recipe.rollout.only
+            prompts=recipe.rollout.prompts,
+            group_size=recipe.rollout.group_size,
+            scorers=recipe.rollout.scorers,
+            only=recipe.rollout.only,
         ),
         sampling=recipe.sampling,
         engine=recipe.engine,

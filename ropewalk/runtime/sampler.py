@@ -17,7 +17,7 @@ from ropewalk.runtime.prepare import language_of, sampling_record, tokenised_pro
 from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.recipe import SampleRecipe
 from ropewalk.runtime.roles import FromPolicy, RoleSetup, Setup
-from ropewalk.runtime.rollouts import Rollouts
+from ropewalk.runtime.rollouts import SCORERS, Rollouts, rules_of
 from ropewalk.runtime.run import local_model, model_folder
 from ropewalk.tasks.scoring.sandbox.shared import sandboxes
 from ropewalk.tasks.task import Task
@@ -63,6 +63,8 @@ class Asking:
     hardware: Hardware
     engine: NativeEngineConfig
     seed: int
+    scorers: int = SCORERS
+    """Threads that score."""
 
 
 @contextmanager
@@ -70,19 +72,22 @@ def open_sampler(path: str, asking: Asking, progress: Progress, *, dtype: str = 
     """A policy folder asked a task's prompts; the model is in memory inside the block only."""
     language = language_of(FromPolicy(path))
     record = sampling_record(asking.sampling, language)
+    rules = rules_of(asking.task, language, asking.sampling, asking.engine)
     prompts = tokenised_prompts(asking.task.split(asking.split), language, record, progress)
     progress.begin("loading", 1)
     crew = open_crew(policy_setup(path, asking.hardware, asking.engine, dtype=dtype))
     try:
         with sandboxes():
-            yield Sampler(Rollouts(crew, asking.task, record, asking.seed), language, prompts)
+            rollouts = Rollouts(crew, asking.task, record, asking.seed, rules, asking.scorers)
+            yield Sampler(rollouts, language, prompts)
     finally:
         crew.close()
 
 
 def asking_of(job: SampleRecipe, task: Task | None) -> Asking:
     """A sampling job's questions."""
-    return Asking(asked_task(job, task), job.split, job.sampling, job.hardware, job.engine, job.seed)
+    task = asked_task(job, task)
+    return Asking(task, job.split, job.sampling, job.hardware, job.engine, job.seed, job.rollout.scorers)
 
 
 def model_of(job: SampleRecipe) -> tuple[str, str]:

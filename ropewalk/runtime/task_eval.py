@@ -46,8 +46,9 @@ def asked_sets(
 ) -> list[SetFinding]:
     """What was found on each question. `sides`: the policy before, if there is one, then the policy after."""
     languages = [side.language() for side in sides]
-    engine = recipe.engine if isinstance(recipe, PPORecipe | GRPORecipe) else NativeEngineConfig()
-    place = Place(recipe.hardware, engine, recipe.seed)
+    place = Place(recipe.hardware, NativeEngineConfig(), recipe.seed)
+    if isinstance(recipe, PPORecipe | GRPORecipe):
+        place = Place(recipe.hardware, recipe.engine, recipe.seed, recipe.rollout.scorers)
     read = [common_prompts(question, languages, progress) for question in questions]
     said = [
         draw(side, [(q, prompts[i]) for q, prompts in zip(questions, read, strict=True)], place, progress)

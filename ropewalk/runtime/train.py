@@ -20,7 +20,6 @@ from ropewalk.records.files import write_atomic
 from ropewalk.records.prompt import Json
 from ropewalk.runtime.assemble import formula_of, graph_of, plan_of
 from ropewalk.runtime.book import RunBook
-from ropewalk.runtime.clock import Stopwatch
 from ropewalk.runtime.config import NoEvaluation
 from ropewalk.runtime.crew import Crew
 from ropewalk.runtime.interrupt import Interrupt, interruptible
@@ -197,7 +196,8 @@ def _loop(
     if not isinstance(recipe.evaluate, NoEvaluation):
         book.evaluate, book.evaluate_every = work.evaluate, recipe.evaluate.iterations
     progress.begin("training", work.limits.iterations, state.iteration)
-    watch = Stopwatch(earlier_seconds=state.seconds)
+    watch = work.watch
+    watch.restart(state.seconds)
     try:
         interrupt.note = book.interrupt
         graph = graph_of(recipe)

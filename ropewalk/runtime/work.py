@@ -1,7 +1,7 @@
 """A run's parts, made ready for the loop: models loaded, rows tokenised, limits counted."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from ropewalk.algorithms.config import GRPO, PPO
@@ -13,6 +13,7 @@ from ropewalk.records.metric import Metric
 from ropewalk.records.sample import SamplingRecord
 from ropewalk.runtime.assemble import asked_task, graph_of, plan_of, reward_of, setup_of, start_source, the_task
 from ropewalk.runtime.book import Limits
+from ropewalk.runtime.clock import Stopwatch
 from ropewalk.runtime.config import NoEvaluation, RowEvaluation
 from ropewalk.runtime.crew import Crew
 from ropewalk.runtime.experience import (
@@ -56,7 +57,7 @@ from ropewalk.runtime.recipe import (
 from ropewalk.runtime.recovery import with_fingerprints
 from ropewalk.runtime.rewards import OnlineCredit, no_credit, read_learned
 from ropewalk.runtime.roles import FromPolicy, FromScorer
-from ropewalk.runtime.rollouts import Rollouts
+from ropewalk.runtime.rollouts import Rollouts, rules_of
 from ropewalk.runtime.run import Run, local_model
 from ropewalk.runtime.state import RunState
 from ropewalk.tasks.city.task import VOCABULARY
@@ -83,6 +84,8 @@ class Work:
     begin: Callable[[RunState], RunState] = lambda state: state
     """What a new run measures before its first iteration; a resumed one has it in its state."""
     evaluate: Callable[[int], Mapping[str, Metric]] | None = None
+    watch: Stopwatch = field(default_factory=Stopwatch)
+    """What measures the run, sampling and scoring among it."""
     ratio_tolerance: float | None = None
     """Largest gap between engine and trainer before an update; None where they may differ."""
 
@@ -169,9 +172,11 @@ def _prepare_online(recipe: OnlineRecipe, given: Task | None, progress: Progress
     _check_other_models(recipe, language)
     prompts = tokenised_prompts(task.split("train"), language, sampling, progress)
     held = _held_out(recipe, task, language, sampling, progress)
+    rules = rules_of(task, language, recipe.sampling, recipe.engine)
     setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=_steps(recipe))
     crew = open_crew(setup)
-    drawing = Rollouts(crew, task, sampling, recipe.seed)
+    watch = Stopwatch()
+    drawing = Rollouts(crew, task, sampling, recipe.seed, rules, recipe.rollout.scorers, watch)
     fresh = FreshRollouts(
         rollouts=drawing,
         prompts=prompts,
@@ -194,6 +199,7 @@ def _prepare_online(recipe: OnlineRecipe, given: Task | None, progress: Progress
         best_by="reward/mean",
         role="actor",
         begin=lambda state: replace(state, rewards=first_statistics(recipe, reward, fresh, readers)),
+        watch=watch,
         ratio_tolerance=tolerance_of(recipe),
     )
     if held is not None:

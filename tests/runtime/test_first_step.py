@@ -149,7 +149,7 @@ def test_the_reference_does_not_move(tmp_path: Path, tiny_policy: Path) -> None:
             role="reference",
             batch=batch,
             outputs=frozenset({"logprobs"}),
-            sampling=made.work.source.sampling,  # type: ignore[attr-defined]
+            sampling=made.work.source.rollouts.sampling,  # type: ignore[attr-defined]
         ).result()
         assert np.array_equal(again["logprobs"], batch.token_columns["reference_logprobs"])
 
