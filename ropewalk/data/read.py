@@ -116,12 +116,14 @@ def prompts_rows(
     *,
     gold_fault: Callable[[Json], str | None] | None = None,
     fault: Callable[[Prompt], str | None] | None = None,
+    row_fault: Callable[[Mapping[str, Any]], str | None] | None = None,
     limit: Limit | None = None,
 ) -> tuple[list[Prompt], ReadReport]:
     """Prompts, with their gold answer where the row has one.
 
-    `gold_fault` says what is wrong with a gold answer, and `fault` with a prompt (None: nothing), such as a rule's
-    `info_fault`; what is broken refuses the row, so that a scorer never meets it.
+    `row_fault` says what is wrong with a row as it stands in the file (None: nothing), `gold_fault` with a gold answer,
+    and `fault` with a prompt, such as a rule's `info_fault`; what is broken refuses the row, so that a scorer never
+    meets it.
     """
 
     def record(fields: Mapping[str, Any]) -> Prompt:
@@ -139,7 +141,7 @@ def prompts_rows(
             raise RefusedRow(f"it {wrong}")
         return made
 
-    return _collect(rows, record, lambda made: plain(made.dialogue), limit)
+    return _collect(rows, record, lambda made: plain(made.dialogue), limit, row_fault=row_fault)
 
 
 def labelled_steps(rows: Rows, separator: str, *, limit: Limit | None = None) -> tuple[list[LabelledSteps], ReadReport]:
@@ -190,6 +192,7 @@ def _collect(
     limit: Limit | None,
     *,
     by_id: bool = False,
+    row_fault: Callable[[Mapping[str, Any]], str | None] | None = None,
 ) -> tuple[list[R], ReadReport]:
     """The records of all usable rows; `content` is what a record says, which no other may say again. `by_id`: it may,
     under another id."""
@@ -201,6 +204,8 @@ def _collect(
     seen: set[str] = set()
     for row in read_records(source.path, source.split):
         try:
+            if row_fault and (wrong := row_fault(row.fields)) is not None:
+                raise RefusedRow(f"it {wrong}")
             made = record(renamed(row.fields, source.columns))
             said = content(made)
             keys = {f"id {made.id}"} if by_id else {f"id {made.id}", f"content {content_hash(said)}"}

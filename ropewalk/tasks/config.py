@@ -114,8 +114,16 @@ class GymTask(Section):
     """More scorers beside `verified` and `solved`, by name."""
 
 
+class EnvironmentTask(Section):
+    """A folder with an `environment.toml`: prompts, a world with its tools, scorers."""
+
+    kind: Literal["environment"] = "environment"
+    path: str
+    """The folder, or the name of a built-in one: number-guess, calculator, file-search."""
+
+
 OneTask: TypeAlias = Annotated[
-    CityTask | Gsm8kTask | SumsTask | PromptsTask | FileTask | GymTask, Field(discriminator="kind")
+    CityTask | Gsm8kTask | SumsTask | PromptsTask | FileTask | GymTask | EnvironmentTask, Field(discriminator="kind")
 ]
 """A task that is no mixture."""
 
@@ -140,7 +148,8 @@ class MixtureTask(Section):
 
 
 TaskSection: TypeAlias = Annotated[
-    CityTask | Gsm8kTask | SumsTask | PromptsTask | FileTask | GymTask | MixtureTask, Field(discriminator="kind")
+    CityTask | Gsm8kTask | SumsTask | PromptsTask | FileTask | GymTask | EnvironmentTask | MixtureTask,
+    Field(discriminator="kind"),
 ]
 
 

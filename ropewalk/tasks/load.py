@@ -7,6 +7,7 @@ from ropewalk.data.read import Rows
 from ropewalk.records.errors import InputError
 from ropewalk.tasks.city.task import city_task
 from ropewalk.tasks.config import FileTask, Gsm8kTask, GymTask, MixtureTask, PromptsTask, SumsTask, TaskSection
+from ropewalk.tasks.environments.recipe import environment_task
 from ropewalk.tasks.extra import with_scorers
 from ropewalk.tasks.files import prompts_task, task_from_file
 from ropewalk.tasks.gsm8k import gsm8k_task
@@ -69,5 +70,6 @@ _LOADERS: Mapping[str, Callable[[Any, Rows | None], Task]] = {
     "prompts": _prompts,
     "file": _file,
     "gym": _gym,
+    "environment": lambda config, _: environment_task(config.path),
     "mixture": _mixture,
 }
