@@ -6,6 +6,7 @@ The reward model that a run was trained against may not judge that run: a policy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,19 +15,22 @@ from ropewalk.data.intervals import Estimate, wilson
 from ropewalk.models.chat import prompt_ids
 from ropewalk.models.fingerprint import fingerprint
 from ropewalk.models.language import Language
-from ropewalk.models.load import load_scorer
+from ropewalk.models.load import Dtype, load_scorer
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Dialogue
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Score
 from ropewalk.runtime.config import Hardware
 from ropewalk.runtime.findings import Measure
+from ropewalk.runtime.learned.calls import ROLE, LearnedCalls, learned_rewards
+from ropewalk.runtime.learned.outside import learned_scores, said_by, said_in_row
+from ropewalk.runtime.learned.read import Said
 from ropewalk.runtime.policy_eval import Drawn
 from ropewalk.runtime.prepare import language_of
 from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.recipe import GRPORecipe, PPORecipe, TrainingRecipe
 from ropewalk.runtime.roles import FromScorer
-from ropewalk.runtime.run import Run, model_folder
+from ropewalk.runtime.run import Run, local_model, model_folder
 from ropewalk.runtime.scorer import RewardScorer, open_scorer
 from ropewalk.training.packing import Row
 
@@ -39,6 +43,25 @@ class Reading:
 
     drawn: Drawn
     language: Language
+
+
+def learned_of(
+    learned: LearnedCalls, readings: Sequence[Reading], hardware: Hardware, progress: Progress
+) -> list[Floats]:
+    """A learned reward's score of every sample of every reading, read as `read_scores` reads."""
+    progress.begin(f"scoring by {learned.name}", sum(len(reading.drawn.samples) for reading in readings))
+    own = language_of(FromScorer(str(local_model(learned.section.folders[0]))))
+    same = all(own.tokenizer.get_vocab() == reading.language.tokenizer.get_vocab() for reading in readings)
+    language = readings[0].language if same else own
+    return learned_scores(learned, [_said(own, reading) for reading in readings], language, hardware)
+
+
+def _said(own: Language, reading: Reading) -> list[Said]:
+    drawn = reading.drawn
+    if own.tokenizer.get_vocab() == reading.language.tokenizer.get_vocab():
+        return [said_by(sample) for sample in drawn.samples]
+    dialogues = {prompt.id: prompt.dialogue for prompt in drawn.prompts}
+    return [said_in_row(text_row(own, dialogues[s.prompt_id], s), s) for s in drawn.samples]
 
 
 def read_scores(folder: str, readings: Sequence[Reading], hardware: Hardware, progress: Progress) -> list[Floats]:
@@ -75,14 +98,14 @@ def win_rate(before: Floats, after: Floats, per_prompt: int) -> tuple[Measure, i
 def check_judge(recipe: TrainingRecipe, run: Run, judge: str) -> str:
     """The judge's folder. `InputError` if it is the run's own reward model: by path, or by weights wherever it lies."""
     folder = str(model_folder(judge))
-    if not isinstance(recipe, PPORecipe | GRPORecipe) or recipe.reward_model is None:
+    if not isinstance(recipe, PPORecipe | GRPORecipe) or not (rewards := learned_rewards(recipe)):
         return folder
     refusal = InputError(
         f"{judge} is the reward model that {run.folder} was trained against, so it cannot be its judge: "
         "name a reward model trained on other pairs"
     )
-    own = recipe.reward_model.partition("@")[0]
-    own_folders = [Path(own), Path(own) / "model", Path(own) / "best"]
+    owned = [Path(of.partition("@")[0]) for one in rewards for of in one.section.folders]
+    own_folders = [place for own in owned for place in (own, own / "model", own / "best")]
     if Path(folder).resolve() in {path.resolve() for path in own_folders}:
         raise refusal
     if _prints(folder) & (_frozen(run) | set().union(*(_prints(str(p)) for p in own_folders if _is_model(p)))):
@@ -92,12 +115,14 @@ def check_judge(recipe: TrainingRecipe, run: Run, judge: str) -> str:
 
 def _prints(folder: str) -> set[str]:
     """Fingerprints of a reward model as it is and as its bfloat16 copy reads."""
-    return {fingerprint(load_scorer(folder, dtype=dtype).network.float()) for dtype in ("float32", "bfloat16")}
+    loaded = (load_scorer(folder, dtype=dtype, many_heads=True) for dtype in get_args(Dtype))
+    return {fingerprint(one.network.float()) for one in loaded}
 
 
 def _frozen(run: Run) -> set[str]:
     frozen = run.lineage().get("frozen")
-    return {str(frozen["reward"])} if isinstance(frozen, dict) and "reward" in frozen else set()
+    found = frozen.items() if isinstance(frozen, dict) else ()
+    return {str(of) for role, of in found if role.partition("/")[0] == ROLE}
 
 
 def _is_model(path: Path) -> bool:

@@ -10,9 +10,10 @@ from typing import TypeAlias
 
 from ropewalk.records.score import Abstain, Score
 from ropewalk.rollout.config import NativeEngineConfig
-from ropewalk.runtime.config import LEARNED, Hardware
+from ropewalk.runtime.config import Hardware
 from ropewalk.runtime.findings import Measure, SetFinding
-from ropewalk.runtime.judge import Reading, read_scores, win_rate, with_scores
+from ropewalk.runtime.judge import Reading, learned_of, read_scores, win_rate, with_scores
+from ropewalk.runtime.learned.calls import learned_rewards
 from ropewalk.runtime.policy_eval import (
     Drawn,
     Place,
@@ -25,7 +26,6 @@ from ropewalk.runtime.policy_eval import (
 )
 from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.recipe import GRPORecipe, PPORecipe, SFTRecipe
-from ropewalk.runtime.run import model_folder
 from ropewalk.tasks.scoring.compose import about_sample, compose
 from ropewalk.tasks.scoring.config import Raw
 from ropewalk.tasks.task import Task
@@ -67,9 +67,7 @@ def asked_sets(
 
 
 def _set_finding(recipe: PolicyRecipe, question: Question, drawn: Sequence[Drawn]) -> SetFinding:
-    extra = []
-    if all(LEARNED in sample.scores for side in drawn for sample in side.samples):
-        extra.append(LEARNED)
+    extra = [name for name in _learned_names(recipe) if all(name in s.scores for side in drawn for s in side.samples)]
     rewarded = [with_reward(recipe, question.task, side) for side in drawn]
     if rewarded[0] is not drawn[0]:
         extra.append(REWARD)
@@ -101,16 +99,22 @@ def with_reward(recipe: PolicyRecipe, task: Task, drawn: Drawn) -> Drawn:
 
 
 def with_learned(recipe: PolicyRecipe, readings: Readings, progress: Progress) -> Readings:
-    """Readings with the scores of the run's own reward model, where it has one that is still there."""
-    if isinstance(recipe, SFTRecipe) or recipe.reward_model is None:
-        return readings
-    if not Path(recipe.reward_model.partition("@")[0]).is_dir():
-        progress.say(f"the run's reward model {recipe.reward_model} is gone, so its scores are left out")
-        return readings
-    folder = str(model_folder(recipe.reward_model))
-    flat = [reading for side in readings for reading in side]
-    scores = iter(read_scores(folder, flat, recipe.hardware, progress))
-    return [[replace(r, drawn=with_scores(r.drawn, LEARNED, next(scores))) for r in side] for side in readings]
+    """Readings with the scores of the run's own learned rewards, of those that are still there."""
+    for learned in () if isinstance(recipe, SFTRecipe) else learned_rewards(recipe):
+        gone = [folder for folder in learned.section.folders if not Path(folder.partition("@")[0]).is_dir()]
+        if gone:
+            progress.say(f"the run's reward model {gone[0]} is gone, so the scores of {learned.name} are left out")
+            continue
+        flat = [reading for side in readings for reading in side]
+        scores = iter(learned_of(learned, flat, recipe.hardware, progress))
+        readings = [
+            [replace(r, drawn=with_scores(r.drawn, learned.name, next(scores))) for r in side] for side in readings
+        ]
+    return readings
+
+
+def _learned_names(recipe: PolicyRecipe) -> list[str]:
+    return [] if isinstance(recipe, SFTRecipe) else [learned.name for learned in learned_rewards(recipe)]
 
 
 def _judged(judge: str, readings: Readings, hardware: Hardware, progress: Progress) -> list[tuple[Measure, int]]:
