@@ -1,5 +1,6 @@
 """The rows of the table that a short run shows; see `fields_table`."""
 
+from tests.runtime.fields_scorers import PROGRAMS, SCORERS
 from tests.runtime.fields_table import EVERY, PURE, SAVED, TINY, Row
 
 NEW = {"start_from": "none", "model": {"kind": "folder", "path": "@other"}}
@@ -132,4 +133,5 @@ RUN: list[Row] = [
     Row("StagesRecipe.at_once", "chain", {"at_once": 2}, "together"),
 ]
 
-TABLE = [*PURE, *RUN]
+RUN += PROGRAMS
+TABLE = [*PURE, *SCORERS, *RUN]

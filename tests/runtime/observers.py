@@ -52,6 +52,7 @@ from tests.fakes import tiny_llama
 from tests.parity.beds import bed, network, policy_batch, samples
 from tests.rollout.helpers import version_of
 from tests.runtime.runs import contents, files, lines, parts, without_times
+from tests.runtime.scorer_observers import judged, shut
 
 Settings = Mapping[str, Any]
 
@@ -422,6 +423,8 @@ OBSERVERS: Mapping[str, Callable[[Bench, str, Settings], Any]] = {
     one.__name__: one
     for one in (
         run,
+        judged,
+        shut,
         online,
         setup,
         graph,

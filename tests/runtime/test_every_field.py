@@ -14,6 +14,7 @@ import pytest
 from ropewalk.config.schema import keys
 from ropewalk.runtime.recipe import SCHEMA
 from tests.runtime.fields_run import RUN, TABLE
+from tests.runtime.fields_scorers import SCORERS
 from tests.runtime.fields_table import BASES, PURE, Row
 from tests.runtime.observers import OBSERVERS, RUNS, Bench
 
@@ -107,6 +108,8 @@ def written() -> dict[str, str]:
         "parts/test.jsonl": jsonl(both[3:]),
         "task.py": tasks % ("mine", scorers),
         "other_task.py": tasks % ("yours", scorers),
+        "scorer.py": "def score(prompt, sample): return 1.0\ndef half(prompt, sample): return 0.5\n",
+        "other_scorer.py": "def score(prompt, sample): return 0.0\n",
         "grpo.toml": 'method = "grpo"\n' + CITY + "[rollout]\ngroup_size = 4\n[reward.components.truth]\n",
         "ppo.toml": 'method = "ppo"\n'
         + CITY
@@ -152,7 +155,7 @@ def check(row: Row, bench: Bench) -> None:
     assert changed != unchanged, f"{row.fields} changes nothing in {row.seen}"
 
 
-@pytest.mark.parametrize("row", PURE, ids=lambda row: row.fields.replace(" ", "+"))
+@pytest.mark.parametrize("row", [*PURE, *SCORERS], ids=lambda row: row.fields.replace(" ", "+"))
 def test_a_setting_changes_what_is_computed(row: Row, bench: Bench) -> None:
     """Fault Q3: without training anything."""
     assert row.seen not in RUNS
