@@ -4,6 +4,8 @@
               │            ▲          │                                         ▲
               └─ prompts with a world ┴──▶ episodes (`rollout/episodes.py`) ────┘
 
+Judges, if the recipe has any, are asked once all samples are scored: they compare those of a group.
+
 Scoring begins with the first sample that is finished, beside the generation of the others.
 """
 
@@ -28,6 +30,7 @@ from ropewalk.rollout.tool_talk import talk_of
 from ropewalk.runtime.clock import Stopwatch
 from ropewalk.runtime.config import Rollouts as RolloutSection
 from ropewalk.runtime.crew import Crew, complete
+from ropewalk.runtime.judging.judges import NOBODY, Judges
 from ropewalk.tasks.environments.protocol import EPISODE
 from ropewalk.tasks.scoring.pool import ScorerPool
 from ropewalk.tasks.task import Task
@@ -49,6 +52,8 @@ class Rollouts:
     scorers: int = SCORERS
     """Threads that score."""
     watch: Stopwatch = field(default_factory=Stopwatch)
+    judges: Judges = NOBODY
+    """Asked about all samples of a draw, once they are scored."""
 
     def draw(
         self,
@@ -79,7 +84,8 @@ class Rollouts:
             with self.watch.span("generate", "actor"):
                 self._generate(drawn)
             drawn.check()
-            return pool.results()
+            scored = pool.results()
+        return self.judges({prompt.id: prompt for prompt, _ in asked}, scored, self.watch.span)
 
     def _generate(self, drawn: "_Drawn") -> None:
         """Complete every request, or play it where its prompt has a world."""

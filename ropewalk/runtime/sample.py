@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,14 @@ from ropewalk.records.prompt import PreferencePair, Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Score
 from ropewalk.runtime.config import Rollouts
+from ropewalk.runtime.judging.judges import open_judge
 from ropewalk.runtime.progress import Progress, Silent
-from ropewalk.runtime.recipe import BradleyTerryLabels, SampleRecipe, StepLabels, read_recipe, recipe_text
+from ropewalk.runtime.recipe import BradleyTerryLabels, JudgeLabels, SampleRecipe, StepLabels, read_recipe, recipe_text
 from ropewalk.runtime.run import Run
 from ropewalk.runtime.sampler import Sampler, asking_of, model_of, open_sampler
 from ropewalk.runtime.step_labels import StepLabeller, Tally, together
 from ropewalk.tasks.city.pairs import label_pairs, pair_statistics
+from ropewalk.tasks.judging.labels import Rule, label
 from ropewalk.tasks.task import Task
 
 CHUNK_PROMPTS = 256
@@ -74,14 +76,13 @@ def as_job(recipe: Any) -> SampleRecipe:
 def draw(job: SampleRecipe, task: Task | None, progress: Progress) -> tuple[dict[str, Prompt], list[Sample]]:
     """The prompts by id and their samples, drawn in chunks, so that memory stays bounded and progress shows."""
     path, dtype = model_of(job)
-    with open_sampler(path, asking_of(job, task), progress, dtype=dtype) as sampler:
-        order, _ = DataLedger(len(sampler.prompts), job.seed, "sample").next(job.rollout.prompts)
-        return _draw(sampler, [int(i) for i in order], job, progress)
+    with open_sampler(path, replace(asking_of(job, task), judges=job.judges), progress, dtype=dtype) as sampler:
+        return _draw(sampler, job, progress)
 
 
-def _draw(
-    sampler: Sampler, order: list[int], job: SampleRecipe, progress: Progress
-) -> tuple[dict[str, Prompt], list[Sample]]:
+def _draw(sampler: Sampler, job: SampleRecipe, progress: Progress) -> tuple[dict[str, Prompt], list[Sample]]:
+    places, _ = DataLedger(len(sampler.prompts), job.seed, "sample").next(job.rollout.prompts)
+    order = [int(i) for i in places]
     progress.begin("sampling", len(order))
     samples: list[Sample] = []
     for start in range(0, len(order), CHUNK_PROMPTS):
@@ -123,6 +124,10 @@ def run_sample(job: SampleRecipe, run: Run, *, task: Task | None, progress: Prog
         label_steps(job, job.labels, run, task=task, progress=progress)
         run.write("status.json", {"state": "finished"})
         return
+    if isinstance(job.labels, JudgeLabels):
+        label_by_judge(job, job.labels, run, task=task, progress=progress)
+        run.write("status.json", {"state": "finished"})
+        return
     prompts, samples = draw(job, task, progress)
     write_sample_file(run.samples_file, prompts, samples)
     if isinstance(job.labels, BradleyTerryLabels):
@@ -133,6 +138,22 @@ def run_sample(job: SampleRecipe, run: Run, *, task: Task | None, progress: Prog
         content = {name: getattr(statistics, name) for name in statistics.__slots__}
         write_atomic(run.folder / names.statistics, json.dumps(content) + "\n")
     run.write("status.json", {"state": "finished"})
+
+
+def label_by_judge(job: SampleRecipe, config: JudgeLabels, run: Run, *, task: Task | None, progress: Progress) -> None:
+    """Samples, and the pairs of them that a judge has labelled, with what there is to know of the labels."""
+    path, dtype = model_of(job)
+    asking = replace(asking_of(job, task), judges=job.judges, unasked=config.judge)
+    with open_sampler(path, asking, progress, dtype=dtype) as sampler:
+        judge = open_judge(config.judge, job.judges[config.judge], sampler.rollouts.crew)
+        prompts, samples = _draw(sampler, job, progress)
+        write_sample_file(run.samples_file, prompts, samples)
+        progress.begin(f"asking judge {config.judge}", len(samples))
+        made = label(judge, prompts, samples, Rule(config.pairs, config.agreement, config.at_least))
+    names, told = PairFileNames(), made.statistics
+    write_atomic(run.folder / names.pairs, "".join(dumps(row) + "\n" for row in made.rows))
+    write_atomic(run.folder / names.statistics, json.dumps(made.statistics_json()) + "\n")
+    progress.say(f"{told.pairs} pairs are labelled; {told.ties} ties, {told.failed} failed, {told.identical} identical")
 
 
 def label_steps(job: SampleRecipe, config: StepLabels, run: Run, *, task: Task | None, progress: Progress) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ropewalk.models.config import FolderModel
 from ropewalk.models.language import Language
@@ -13,6 +13,9 @@ from ropewalk.runtime.assemble import asked_task
 from ropewalk.runtime.config import Hardware
 from ropewalk.runtime.experience import TokenisedPrompts
 from ropewalk.runtime.hosts.open import open_crew
+from ropewalk.runtime.judging.calls import Judges as JudgeSections
+from ropewalk.runtime.judging.calls import check_judge_names, with_judges
+from ropewalk.runtime.judging.judges import check_judges, open_judges
 from ropewalk.runtime.prepare import language_of, sampling_record, tokenised_prompts
 from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.recipe import SampleRecipe
@@ -65,6 +68,10 @@ class Asking:
     seed: int
     scorers: int = SCORERS
     """Threads that score."""
+    judges: JudgeSections = field(default_factory=dict)
+    """Judges whose models are to be on the crew."""
+    unasked: str = ""
+    """The judge that gives no scores: it labels."""
 
 
 @contextmanager
@@ -74,11 +81,14 @@ def open_sampler(path: str, asking: Asking, progress: Progress, *, dtype: str = 
     record = sampling_record(asking.sampling, language)
     rules = rules_of(asking.task, language, asking.sampling, asking.engine)
     prompts = tokenised_prompts(asking.task.split(asking.split), language, record, progress)
+    check_judges(asking.judges)
     progress.begin("loading", 1)
-    crew = open_crew(policy_setup(path, asking.hardware, asking.engine, dtype=dtype))
+    crew = open_crew(with_judges(policy_setup(path, asking.hardware, asking.engine, dtype=dtype), asking.judges))
     try:
         with sandboxes():
-            rollouts = Rollouts(crew, asking.task, record, asking.seed, rules, asking.scorers)
+            scoring = {name: judge for name, judge in asking.judges.items() if name != asking.unasked}
+            judges = open_judges(scoring, crew)
+            rollouts = Rollouts(crew, asking.task, record, asking.seed, rules, asking.scorers, judges=judges)
             yield Sampler(rollouts, language, prompts)
     finally:
         crew.close()
@@ -87,6 +97,7 @@ def open_sampler(path: str, asking: Asking, progress: Progress, *, dtype: str = 
 def asking_of(job: SampleRecipe, task: Task | None) -> Asking:
     """A sampling job's questions."""
     task = asked_task(job, task)
+    check_judge_names(job.judges, task.scorers)
     return Asking(task, job.split, job.sampling, job.hardware, job.engine, job.seed, job.rollout.scorers)
 
 

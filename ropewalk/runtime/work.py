@@ -30,6 +30,7 @@ from ropewalk.runtime.guard import tolerance_of
 from ropewalk.runtime.heldout import HeldOutPrompts, HeldOutTexts, PairJudge, StepJudge
 from ropewalk.runtime.hosts.open import open_crew
 from ropewalk.runtime.judging.calls import check_judge_names, without_judges
+from ropewalk.runtime.judging.judges import check_judges, open_judges
 from ropewalk.runtime.learned.calls import check_names, learned_rewards
 from ropewalk.runtime.learned.read import Reader
 from ropewalk.runtime.learned.readers import readers_of
@@ -165,6 +166,7 @@ def _prepare_online(recipe: OnlineRecipe, given: Task | None, progress: Progress
     reward = reward_of(recipe.reward, task)
     check_names(learned_rewards(recipe), task.scorers)
     check_judge_names(recipe.judges, task.scorers)
+    check_judges(recipe.judges)
     language = language_of(start_source(recipe, None))
     for note in language.notes:
         progress.say(note)
@@ -176,7 +178,8 @@ def _prepare_online(recipe: OnlineRecipe, given: Task | None, progress: Progress
     setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=_steps(recipe))
     crew = open_crew(setup)
     watch = Stopwatch()
-    drawing = Rollouts(crew, task, sampling, recipe.seed, rules, recipe.rollout.scorers, watch)
+    judges = open_judges(recipe.judges, crew, reward)
+    drawing = Rollouts(crew, task, sampling, recipe.seed, rules, recipe.rollout.scorers, watch, judges)
     fresh = FreshRollouts(
         rollouts=drawing,
         prompts=prompts,
