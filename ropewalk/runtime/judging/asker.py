@@ -21,9 +21,8 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Message
 from ropewalk.records.sample import Completion, Ints, Request, Sample, SamplingRecord
 from ropewalk.records.score import Failed
-from ropewalk.rollout.config import Sampling
+from ropewalk.rollout.config import Sampling, resolve
 from ropewalk.runtime.crew import Crew
-from ropewalk.runtime.prepare import sampling_record
 from ropewalk.tasks.judging.question import Answer, Question
 from ropewalk.tasks.judging.quote import broken_up
 from ropewalk.training.packing import pack_samples
@@ -43,10 +42,6 @@ class CrewAsker:
     language: Language
     cache_tokens: int
     """Of its engine."""
-
-    def __post_init__(self) -> None:
-        if not getattr(self.language.tokenizer, "chat_template", None):
-            raise InputError(f"the model of {self.role} has no chat template, so it cannot be asked: take a chat model")
 
     @cached_property
     def fingerprint(self) -> str:
@@ -115,8 +110,15 @@ class CrewAsker:
 
     def _sampling(self, question: Question) -> SamplingRecord:
         stop = (question.cue,) if question.candidates else ()
-        settings = Sampling(temperature=question.temperature, max_new_tokens=question.max_new_tokens, stop=stop)
-        return sampling_record(settings, self.language)
+        language = self.language
+        return resolve(
+            Sampling(temperature=question.temperature, max_new_tokens=question.max_new_tokens, stop=stop),
+            words=language.tokenizer.get_vocab(),
+            eos_ids=language.eos_ids,
+            pad_id=language.pad_id,
+            vocabulary_size=language.vocabulary_size,
+            special=language.tokenizer.all_special_tokens,
+        )
 
     def _before_verdict(self, question: Question, ids: Ints, completion: Completion | None) -> Ints:
         """The ids after which a candidate is chosen."""

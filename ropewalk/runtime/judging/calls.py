@@ -66,6 +66,12 @@ def judge_engines(judges: Judges) -> dict[str, NativeEngineConfig]:
     }
 
 
+def with_judges(setup: Setup, judges: Judges) -> Setup:
+    """A setup with the judges' roles and engines."""
+    roles = {**setup.roles, **judge_roles(judges)}
+    return replace(setup, roles=roles, writers={**setup.writers, **judge_engines(judges)})
+
+
 def without_judges(setup: Setup) -> Setup:
     """The setup of a run whose samples have been judged."""
     roles = {name: role for name, role in setup.roles.items() if not name.startswith(f"{ROLE}/")}

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from ropewalk.models.language import load_language
+from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.runtime.crew import Crew
@@ -36,8 +37,19 @@ Span: TypeAlias = Callable[[str, str], AbstractContextManager[None]]
 """Notes in the timeline that something happens, and in which lane."""
 
 
+def check_judges(judges: Mapping[str, PairwiseJudge | RubricJudge]) -> None:
+    """Raises InputError for a model that cannot be asked, a key that is not there, and a package that is missing."""
+    for name, config in judges.items():
+        if not isinstance(config.by, ModelJudge):
+            ServerAsker(config.by)
+        elif not getattr(load_language(local_model(config.by.path)).tokenizer, "chat_template", None):
+            raise InputError(
+                f"the model of judge {name!r} has no chat template, so it cannot be asked: take a chat model"
+            )
+
+
 def open_judge(name: str, config: PairwiseJudge | RubricJudge, crew: Crew) -> Judge:
-    """A judge of a recipe, ready to be asked. InputError for a model that cannot be, or a key that is not there."""
+    """A judge of a recipe, ready to be asked; see `check_judges`."""
     asker: Asker
     if isinstance(config.by, ModelJudge):
         language = load_language(local_model(config.by.path))
@@ -83,6 +95,9 @@ class Judges:
             return next((closed_words(gate) for gate in known if not is_open(gate, sample.scores)), None)
 
         return closed
+
+
+NOBODY = Judges(())
 
 
 def open_judges(judges: Mapping[str, PairwiseJudge | RubricJudge], crew: Crew, reward: Reward | None = None) -> Judges:
