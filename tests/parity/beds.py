@@ -13,6 +13,7 @@ from ropewalk.algorithms.config import (
     ConstantReduction,
     KLLoss,
     MaskUnfinished,
+    ProcessRewardModel,
     Reduction,
     RewardModel,
     SequenceReduction,
@@ -25,6 +26,7 @@ from ropewalk.algorithms.objectives import (
     critic_objective,
     joint_objective,
     pairwise_objective,
+    process_objective,
     sft_objective,
 )
 from ropewalk.models.network import Network
@@ -107,6 +109,17 @@ def policy_batch(seed: int = 0, *, shared: bool = False, groups: int = 3, size: 
     )
 
 
+def with_steps(batch: PackedBatch, seed: int = 0) -> PackedBatch:
+    """Soft labels at the last policy token of each row and at some before it; NaN elsewhere."""
+    policy = np.flatnonzero(batch.token_columns["policy_mask"])
+    generator = np.random.default_rng(seed + 2)
+    last = np.append(np.diff(batch.row_T[policy]) != 0, True)
+    ends = policy[last | (generator.random(len(policy)) < 0.3)]
+    end_T, label_T = np.zeros(batch.tokens, np.bool_), np.full(batch.tokens, np.nan, np.float32)
+    end_T[ends], label_T[ends] = True, generator.choice([0.0, 0.25, 0.5, 1.0], len(ends))
+    return batch.with_columns(tokens={"step_end": end_T, "step_label": label_T})
+
+
 def pair_batch(seed: int = 0, pairs: int = 4) -> PackedBatch:
     generator = np.random.default_rng(seed)
 
@@ -139,6 +152,8 @@ def bed(name: str, *, shared: bool = False, seed: int = 0, groups: int = 3) -> B
         case "joint":
             cfg = PPO(critic=SharedCritic(), reduction=reduction)
             return Bed(joint_objective(cfg), POLICY | VALUE, batch, SAMPLING)
+        case "process":
+            return Bed(process_objective(ProcessRewardModel()), REWARD, with_steps(batch, seed), None)
         case "sft":
             return Bed(sft_objective(SFT(reduction=reduction)), POLICY, batch, None)
         case _:
@@ -149,6 +164,7 @@ def bed(name: str, *, shared: bool = False, seed: int = 0, groups: int = 3) -> B
 NAMES = [
     *(f"{method}-{kind}" for method in ("ppo", "grpo", "critic", "joint", "sft") for kind in REDUCTIONS),
     "pairs",
+    "process",
 ]
 
 

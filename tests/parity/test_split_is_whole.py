@@ -53,17 +53,18 @@ def test_split_batch_is_whole_batch(name: str, architecture: str) -> None:
 
 @pytest.mark.parametrize("architecture", ["llama", "gpt2"])
 def test_packed_is_separate(architecture: str) -> None:
-    """Fault N4: log-probs, entropy and values of a pack are those of its rows alone."""
+    """Fault N4: log-probs, entropy, values and scores of a pack are those of its rows alone."""
     batch = policy_batch()
     both = network(architecture, frozenset({"policy", "value", "reward"}))
-    outputs = frozenset({"logprobs", "entropy", "values", "scores"})
+    outputs = frozenset({"logprobs", "entropy", "values", "scores", "head_scores", "token_scores"})
     packed = forward(both, batch, outputs=outputs, sampling=SAMPLING)
     for row in range(batch.rows):
         alone = forward(both, batch.select([row]), outputs=outputs, sampling=SAMPLING)
         places = batch.positions_of([row])
-        for name in ("logprobs", "entropy", "values"):
+        for name in ("logprobs", "entropy", "values", "token_scores"):
             assert packed[name][places] == pytest.approx(alone[name], abs=1e-5)
         assert packed["scores"][row] == pytest.approx(alone["scores"][0], abs=1e-5)
+        assert packed["head_scores"][row].tolist() == [packed["scores"][row]] == [packed["token_scores"][places[-1]]]
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gpt2"])
@@ -81,7 +82,7 @@ def test_a_packed_row_does_not_see_its_neighbour(architecture: str) -> None:
 
 
 @pytest.mark.parametrize("architecture", ["llama", "gpt2"])
-@pytest.mark.parametrize("name", ["grpo-sequence", "joint-token"])
+@pytest.mark.parametrize("name", ["grpo-sequence", "joint-token", "process"])
 @pytest.mark.parametrize("budget", [1, 25, 10_000])
 def test_a_shared_prompt_is_a_repeated_prompt(architecture: str, name: str, budget: int) -> None:
     """Storing the prompt of a group once changes no log-prob, value or gradient, in any micro-batches."""
@@ -90,7 +91,8 @@ def test_a_shared_prompt_is_a_repeated_prompt(architecture: str, name: str, budg
     state_of = state(architecture, shared.heads, token_budget=budget)
     expected = gradients(state_of, repeated.batch, repeated.objective, sampling=SAMPLING)
     assert_close(gradients(state_of, shared.batch, shared.objective, sampling=SAMPLING), expected, 1e-5)
-    outputs = frozenset({"logprobs", "entropy"} | ({"values"} if "value" in shared.heads else set()))
+    of_head = {"policy": {"logprobs", "entropy"}, "value": {"values"}, "reward": {"token_scores"}}
+    outputs = frozenset().union(*(of_head[head] for head in shared.heads))
     columns = [
         forward(state_of.network, made.batch, outputs=outputs, sampling=SAMPLING, token_budget=budget)
         for made in (repeated, shared)
@@ -115,7 +117,7 @@ def garbage(made: Bed, value: float) -> PackedBatch:
     return batch.with_columns(tokens=tokens)
 
 
-@pytest.mark.parametrize("name", ["ppo-token", "grpo-sequence", "critic-token", "joint-constant"])
+@pytest.mark.parametrize("name", ["ppo-token", "grpo-sequence", "critic-token", "joint-constant", "process"])
 def test_garbage_where_nothing_trains_changes_nothing(name: str) -> None:
     """Fault C4: NaN, infinities and huge numbers at masked positions touch no gradient and no metric."""
     made = bed(name)
