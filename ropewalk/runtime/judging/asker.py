@@ -79,7 +79,8 @@ class CrewAsker:
             ids = prompt_ids(self.language.tokenizer, messages)
         except InputError as error:
             return Failed("refused", str(error)[:160])
-        longest = min(self.language.max_positions or 1 << 40, self.cache_tokens)
+        longest = self.language.max_positions or 1 << 40
+        longest = min(longest, self.cache_tokens) if question.max_new_tokens else longest
         room = longest - question.max_new_tokens - (VERDICT_TOKENS if question.candidates else 0)
         if len(ids) > room:
             return Failed("refused", f"the question has {len(ids)} tokens, and the judge has room for {max(room, 0)}")
