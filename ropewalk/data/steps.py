@@ -1,8 +1,8 @@
 """Completions in steps: where a step ends, in text and in token ids, and what a step is worth by rollouts from it.
 
-A *step* is what stands up to a separator, provided something but white space stands in it: so a separator that comes
-twice in a row ends one step. What stands after the last separator is a step if the completion came to an end; of one
-that was cut off it is none, unless the completion has no other. A completion always has at least one step.
+A *step* is what stands up to a separator, provided something but white space and separators stands in it: so a
+separator that comes twice in a row ends one step. What stands after the last separator is a step if the completion came
+to an end; of one that was cut off it is none, unless the completion has no other. There is always at least one step.
 
 In ids, a step ends with the first token with which the text decoded so far holds its whole separator, the last one of
 a completion that ended with its last token. Nothing is encoded again: a separator merged into a longer token ends its
@@ -23,25 +23,29 @@ Soft: TypeAlias = Literal["rate", "any"]
 
 def separators(text: str, separator: str) -> list[tuple[int, int]]:
     """(start, end) of every separator that ends a step."""
+    return _scanned(text, separator)[0]
+
+
+def _scanned(text: str, separator: str) -> tuple[list[tuple[int, int]], bool]:
+    """The separators that end a step, and whether something stands after the last separator."""
     if not separator:
         raise InputError("steps need a separator that is not empty, such as a blank line")
     found: list[tuple[int, int]] = []
-    begun = place = 0
+    place = 0
     while (at := text.find(separator, place)) >= 0:
+        if text[place:at].strip():
+            found.append((at, at + len(separator)))
         place = at + len(separator)
-        if text[begun:at].strip():
-            found.append((at, place))
-            begun = place
-    return found
+    return found, bool(text[place:].strip())
 
 
 def steps_of(text: str, separator: str, *, ended: bool) -> list[str]:
     """The steps of a completion's text. Joined by separators they give the text of one that ended, to the letter."""
-    ends = separators(text, separator)
+    ends, more = _scanned(text, separator)
     cuts = [0, *(end for _, end in ends)]
     steps = [text[start:at] for start, (at, _) in zip(cuts, ends, strict=False)]
     rest = text[cuts[-1] :]
-    if not ends or (ended and rest.strip()):
+    if not ends or (ended and more):
         return [*steps, rest]
     return [*steps[:-1], steps[-1] + separator + rest] if ended else steps
 
@@ -59,11 +63,9 @@ def step_ends(ids: Sequence[int], decode: Decode, separator: str, *, ended: bool
     if not ids:
         raise InputError("a completion without tokens has no step: leave it out")
     body = list(ids[:-1] if ids[-1] in eos_ids else ids)
-    text = decode(body)
-    whole = separators(text, separator)
+    whole, more = _scanned(decode(body), separator)
     places = _crossings(len(body), len(whole), lambda count: len(separators(decode(body[:count]), separator)))
-    rest = text[whole[-1][1] :] if whole else text
-    return [*places, len(ids) - 1] if not whole or (ended and rest.strip()) else places
+    return [*places, len(ids) - 1] if not whole or (ended and more) else places
 
 
 def _crossings(length: int, most: int, ends_within: Callable[[int], int]) -> list[int]:

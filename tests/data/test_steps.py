@@ -34,10 +34,26 @@ def decoded(ids: Sequence[int]) -> str:
         ("", False, [""]),
         ("\n\n\n\n", True, ["\n\n\n\n"]),
         ("A\n\nB\n", False, ["A"]),
+        ("A\n\n\n\n\n\nB", True, ["A", "\n\n\n\nB"]),
     ],
 )
 def test_cut_by_hand(text: str, ended: bool, steps: list[str]) -> None:
     assert steps_of(text, "\n\n", ended=ended) == steps
+
+
+@pytest.mark.parametrize(
+    ("text", "ended", "steps"),
+    [
+        ("|x|y", True, ["|x", "y"]),
+        ("x||y|", True, ["x", "|y|"]),
+        ("x|||", True, ["x|||"]),
+        ("x|||", False, ["x"]),
+        ("x| |", True, ["x| |"]),
+        ("||", True, ["||"]),
+    ],
+)
+def test_separators_alone_are_no_step(text: str, ended: bool, steps: list[str]) -> None:
+    assert steps_of(text, "|", ended=ended) == steps
 
 
 @given(TEXTS, SEPARATORS)
