@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -123,8 +124,7 @@ def select(
     job, settings = selection_job(recipe, {**(set or {}), **({"task": {"kind": "given"}} if task is not None else {})})
     files, shown = Files(Path(out)), progress or Silent()
     path, dtype = model_of(job)
-    _open_folder(files, overwrite=overwrite)
-    with locked(files.folder), open_sampler(path, asking_of(job, task), shown, dtype=dtype) as sampler:
+    with _folder(files, overwrite=overwrite), open_sampler(path, asking_of(job, task), shown, dtype=dtype) as sampler:
         chosen = _asked(sampler, job, settings)
         prompts = [sampler.prompts.prompts[i] for i in chosen]
         _same_origin(files, sampler, job, settings, prompts)
@@ -154,7 +154,9 @@ def selection_job(recipe: str | Path, overrides: Mapping[str, Any]) -> tuple[Sam
 # -- the samples ---------------------------------------------------------------------------------------------------
 
 
-def _open_folder(files: Files, *, overwrite: bool) -> None:
+@contextmanager
+def _folder(files: Files, *, overwrite: bool) -> Iterator[None]:
+    """The folder, locked; one in which nothing was begun is removed again."""
     folder = files.folder
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file: name a folder")
@@ -163,6 +165,12 @@ def _open_folder(files: Files, *, overwrite: bool) -> None:
     if overwrite and files.state.exists():
         shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with locked(folder):
+            yield
+    finally:
+        if not files.state.exists():
+            shutil.rmtree(folder)
 
 
 def _asked(sampler: Sampler, job: SampleRecipe, settings: Select) -> list[int]:

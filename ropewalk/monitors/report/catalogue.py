@@ -7,18 +7,20 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-REWARD, ROPE, LANGUAGE, UPDATES, EVALUATION, OTHER = (
+REWARD, TASKS, ROPE, LANGUAGE, UPDATES, EVALUATION, OTHER = (
     "Reward and scores",
+    "Tasks and prompts",
     "Distance from the reference",
     "What the policy says",
     "Updates",
     "Evaluation during training",
     "Other",
 )
-GROUPS = (REWARD, ROPE, LANGUAGE, UPDATES, EVALUATION, OTHER)
+GROUPS = (REWARD, TASKS, ROPE, LANGUAGE, UPDATES, EVALUATION, OTHER)
 """In order of the page."""
 NOTES = {
     REWARD: "What the policy is trained on, and what independent scorers say of the same samples.",
+    TASKS: "Where several tasks train together, each by itself; and what was drawn and dropped.",
     ROPE: "KL is the rope: how far the policy has moved from its reference.",
     LANGUAGE: "Length, variety and form of the sampled completions.",
     UPDATES: "Losses, gradients and step sizes of the optimiser.",
@@ -63,6 +65,47 @@ _CATALOGUE: tuple[_Line, ...] = (
     ),
     ("reward/invalid", REWARD, "Samples without a reward", "share", "", "Their scorers failed or abstained."),
     ("reward/(.+)", REWARD, r"Reward: \1", "", "", ""),
+    ("task/(.+)/share", TASKS, "Share of the samples", "share", "task/share", "Of those trained on, by task."),
+    ("task/(.+)/reward", TASKS, "Reward of each task", "", "task/reward", "Mean over its samples."),
+    ("task/(.+)/length", TASKS, "Completion length of each task", "tokens", "task/length", "Mean over its samples."),
+    (
+        "task/(.+)/no_variance",
+        TASKS,
+        "Groups without contrast, by task",
+        "share",
+        "task/no_variance",
+        "All rewards equal: they teach nothing.",
+    ),
+    ("task/(.+)", TASKS, r"Task: \1", "", "", ""),
+    ("drawn/reward", TASKS, "Reward of all that was drawn", "", "", "Dropped groups included; without learned parts."),
+    ("groups/drawn", TASKS, "Groups drawn", "groups", "", "To find those that teach something."),
+    ("groups/short", TASKS, "Groups missing", "share", "", "The bound on the effort was reached before."),
+    ("groups/dropped", TASKS, "Groups dropped", "share", "", "Of those drawn: all rewards equal."),
+    (
+        "groups/dropped/(low|high|middle|too_few)",
+        TASKS,
+        "Groups dropped, by why",
+        "share",
+        "groups/why",
+        "All rewards the lowest of any, the highest, equal ones between, or too few.",
+    ),
+    ("groups/dropped/source/(.+)", TASKS, "Groups dropped, by source", "share", "groups/source", "Of its own groups."),
+    (
+        "groups/dropped/difficulty/(.+)",
+        TASKS,
+        "Groups dropped, by difficulty",
+        "share",
+        "groups/difficulty",
+        "Of its own groups.",
+    ),
+    (
+        "groups/dropped/tokens/(.+)",
+        TASKS,
+        "Groups dropped, by length",
+        "share",
+        "groups/tokens",
+        "Mean tokens of the group's samples.",
+    ),
     ("kl/token", ROPE, "KL per token", "nats per token", "", "Policy against reference, mean over tokens."),
     ("kl/sequence", ROPE, "KL per sequence", "nats", "", "Policy against reference, summed over a completion."),
     ("kl/k3_max", ROPE, "Largest k3 of a token", "nats", "", "An outlier here bends the loss of its whole batch."),
@@ -93,6 +136,7 @@ _CATALOGUE: tuple[_Line, ...] = (
     ("engine/(.+)", UPDATES, r"Engine: \1", "", "", ""),
     ("tokens_per_second", UPDATES, "Throughput", "tokens per second", "", "Sampled tokens over the iteration's time."),
     ("rollout/(.+)", LANGUAGE, r"Rollout: \1", "", "", ""),
+    ("eval/task/(.+)/pass_at_1", EVALUATION, "Evaluation: solved, by task", "share", "eval/task", "Held-out prompts."),
     ("eval/(.+)", EVALUATION, r"Evaluation: \1", "", "", ""),
 )
 _PATTERNS = tuple((re.compile(line[0]), number, line) for number, line in enumerate(_CATALOGUE))
