@@ -36,7 +36,7 @@ def gae_credit(cfg: PPO, columns: Columns, *, kl_coefficient: float | None = Non
         advantages_T = whitened(advantages_T, mask_T, moments(advantages_T, mask_T))
     if cfg.whiten == "task":
         task_T = per_token(columns["task"], columns["row_T"])
-        for task in columns["task"].unique():
+        for task in torch.unique(columns["task"]):
             own_T = mask_T & (task_T == task)
             advantages_T = torch.where(own_T, whitened(advantages_T, own_T, moments(advantages_T, own_T)), advantages_T)
     return {"advantages": advantages_T, "returns": returns_T}
