@@ -13,6 +13,8 @@ from ropewalk.records.prompt import Dialogue, Json
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Abstain, Failed, FailureReason, Outcome, Score
 
+EPISODE = "episode"
+"""Key of `Sample.info` under which a conversation with an environment stands."""
 Kept: TypeAlias = Literal["spread", "extreme"]
 
 
@@ -47,6 +49,7 @@ def sample_record(
 ) -> dict[str, Json]:
     """One line of `samples.jsonl`. `kl` is the sum over the completion, in nats; scores are raw, before composition."""
     versions = sample.versions_T[sample.policy_mask_T]
+    episode = {EPISODE: sample.info[EPISODE]} if EPISODE in sample.info else {}
     return {
         "iteration": iteration,
         "kept": kept,
@@ -62,6 +65,7 @@ def sample_record(
         "kl": kl,
         "finish": sample.finish,
         "tokens": sample.completion_tokens,
+        **episode,
     }
 
 

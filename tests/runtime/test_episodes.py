@@ -1,0 +1,290 @@
+"""Episodes through the whole line: drawn on every host, scored, trained on by GRPO and PPO, sampled into a file."""
+
+import json
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ropewalk.monitors.timeline import read_timeline
+from ropewalk.records.errors import InputError, RunStopped
+from ropewalk.records.files import read_samples, rollout_files
+from ropewalk.records.sample import Sample
+from ropewalk.runtime.evaluate import evaluate
+from ropewalk.runtime.experience import Experience
+from ropewalk.runtime.sample import sample
+from ropewalk.runtime.train import train
+from ropewalk.tasks.task import Task
+from ropewalk.training.packing import pack_samples
+from tests.fakes import tiny_llama
+from tests.models.folders import policy_folder
+from tests.runtime.runs import Parts, first_batch, parts
+
+WORLD = """
+from ropewalk.records.prompt import Message, Prompt
+from ropewalk.tasks.environments.number_guess import NumberGuess
+from ropewalk.tasks.task import Task
+
+def reward(prompt, sample):
+    return sample.info["episode"]["reward"] + sum(letter.isascii() for letter in sample.text) / 10
+
+prompts = [Prompt(f"g{n}", (Message("user", "Guess!"),), gold=n) for n in range(1, 9)]
+TASK = Task("guess", prompts, {"reward": reward}, environment=NumberGuess)
+"""
+RECIPE = """
+method = "grpo"
+[task]
+kind = "file"
+path = "@task"
+[model]
+kind = "folder"
+path = "@model"
+[rollout]
+prompts = 3
+group_size = 4
+[sampling]
+max_new_tokens = 6
+episode = { turns = 3, cut_turns = "go_on" }
+[stop]
+iterations = 2
+[checkpoint]
+every = 2
+[actor.optimizer]
+lr = 1e-3
+[hardware]
+threads = 1
+[record]
+rollouts = true
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tiny chat model of random weights, a task of number guesses, and a recipe over both."""
+    folder = tmp_path_factory.mktemp("episodes")
+    model = policy_folder(folder, tiny_llama(1, max_positions=256))
+    (folder / "task.py").write_text(WORLD)
+    recipe = RECIPE.replace("@task", str(folder / "task.py")).replace("@model", str(model))
+    (folder / "recipe.toml").write_text(recipe)
+    return folder
+
+
+def made(place: Path, **changes: Any) -> Any:
+    return parts(str(place / "recipe.toml"), {key.replace("__", "."): v for key, v in changes.items()}, place / "x")
+
+
+def told(sample: Sample) -> Mapping[str, Any]:
+    found = sample.info["episode"]
+    assert isinstance(found, dict)
+    return found
+
+
+def drawn(run: Parts) -> list[Sample]:
+    return list(first_batch(run).samples)
+
+
+@pytest.fixture(scope="module")
+def batch(place: Path) -> Experience:
+    with made(place) as run:
+        return first_batch(run)
+
+
+def test_episodes_are_equal_on_one_process_and_on_two(place: Path, batch: Experience) -> None:
+    """Faults A1, B6: tokens, masks, what the world said and the scores; whoever scores, however many."""
+    with made(place, hardware__processes=2, rollout__scorers=1) as run:
+        others = drawn(run)
+    assert len(others) == len(batch.samples) == 12
+    for mine, theirs in zip(batch.samples, others, strict=True):
+        assert mine.tokens_T.tolist() == theirs.tokens_T.tolist()
+        assert mine.policy_mask_T.tolist() == theirs.policy_mask_T.tolist()
+        assert (mine.info, mine.scores, mine.finish) == (theirs.info, theirs.scores, theirs.finish)
+        assert mine.logprobs_T == pytest.approx(theirs.logprobs_T, abs=1e-5, nan_ok=True)
+    assert {told(s)["turns"] for s in batch.samples} == {3}, "they go over several turns"
+
+
+def test_the_trainer_gives_sampled_tokens_the_log_probs_they_were_sampled_with(place: Path, batch: Experience) -> None:
+    """Faults A1, K3, F6: over all turns, with the groups' openings stored once and not."""
+    for shared in (False, True):
+        packed = pack_samples(batch.samples, share_prompts=shared)
+        with made(place) as run:
+            outputs = frozenset({"logprobs"})
+            call = run.crew.call("forward", role="actor", batch=packed, outputs=outputs, sampling=batch.sampling)
+            found = call.result()["logprobs"]
+        policy = packed.token_columns["policy_mask"].astype(bool)
+        assert np.abs(found - packed.token_columns["rollout_logprobs"])[policy].max() < 1e-4
+        assert policy.sum() == sum(sample.completion_tokens for sample in batch.samples)
+    assert packed.tokens < sum(len(sample.tokens_T) for sample in batch.samples)
+
+
+def gradients(run: Parts, batch: Any, sampling: Any) -> Mapping[str, np.ndarray]:
+    found: Mapping[str, np.ndarray] = run.crew.call("gradients", role="actor", batch=batch, sampling=sampling).result()
+    return found
+
+
+def test_what_the_world_said_trains_nothing(place: Path, batch: Experience) -> None:
+    """Faults F4 and A2: NaN, or anything, in every column at those tokens changes no gradient; openings that are
+    stored once change none either."""
+    columns = batch.batch.token_columns
+    read = ~columns["policy_mask"].astype(bool)
+    floats = [name for name, column in columns.items() if np.issubdtype(column.dtype, np.floating)]
+    assert {"advantages", "rollout_logprobs"} <= set(floats)
+    with made(place) as run:
+        expected = gradients(run, batch.batch, batch.sampling)
+        for noise in (np.nan, 1e6):
+            noisy = {name: np.where(read, np.float32(noise), columns[name]).astype(np.float32) for name in floats}
+            found = gradients(run, batch.batch.with_columns(tokens=noisy), batch.sampling)
+            for name, gradient in expected.items():
+                assert np.array_equal(found[name], gradient), name
+        assert any(np.abs(gradient).max() > 0 for gradient in expected.values())
+    with made(place, rollout__share_prompts=True) as run:
+        again = first_batch(run)
+        assert again.batch.tokens < batch.batch.tokens
+        shared = gradients(run, again.batch, again.sampling)
+    for name, gradient in expected.items():
+        assert np.abs(shared[name] - gradient).max() <= 1e-5 * max(float(np.abs(gradient).max()), 1e-3), name
+
+
+def rollouts_of(run: Path) -> list[list[Sample]]:
+    return [read_samples(path) for _, path in rollout_files(run / "rollouts")]
+
+
+def metrics_of(run: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_grpo_trains_on_episodes_alike_on_one_process_and_on_two(place: Path, tmp_path: Path) -> None:
+    """Fault A1: two iterations; what is sampled after an update is the same, and so are the losses."""
+    runs = []
+    for processes in (1, 2):
+        out = tmp_path / str(processes)
+        train(place / "recipe.toml", set={"hardware.processes": processes}, out=out)
+        runs.append((metrics_of(out), rollouts_of(out)))
+    (one, one_said), (two, two_said) = runs
+    for first, second in zip(one_said, two_said, strict=True):
+        assert [s.tokens_T.tolist() for s in first] == [s.tokens_T.tolist() for s in second]
+    for first_row, second_row in zip(one, two, strict=True):
+        names = [name for name in first_row if name.startswith(("loss", "reward", "score", "ratio"))]
+        assert names
+        for name in names:
+            assert first_row[name] == pytest.approx(second_row[name], rel=1e-3, abs=1e-5), name
+
+
+def test_ppo_trains_on_episodes(place: Path, tmp_path: Path) -> None:
+    """A critic's values and advantages run over the policy's tokens of all turns."""
+    text = (place / "recipe.toml").read_text().replace('method = "grpo"', 'method = "ppo"')
+    (tmp_path / "ppo.toml").write_text(text)
+    run = train(tmp_path / "ppo.toml", out=tmp_path / "run")
+    rows = metrics_of(run.folder)
+    assert len(rows) == 2 and all(np.isfinite(row["loss/policy"]) for row in rows)
+
+
+SLOW = """
+import time
+from ropewalk.records.prompt import Message, Prompt
+from ropewalk.tasks.task import Task
+
+def slow(prompt, sample):
+    time.sleep(0.02)
+    return float(len(sample.text))
+
+TASK = Task("slow", [Prompt(f"p{n}", (Message("user", "Hi"),)) for n in range(12)], {"reward": slow})
+"""
+
+
+def test_scoring_overlaps_generation_and_shows_in_the_timeline(place: Path, tmp_path: Path) -> None:
+    """Spans of scoring, in lanes of their own, begin before the generation that feeds them has ended."""
+    (tmp_path / "task.py").write_text(SLOW)
+    settings = {"task.path": str(tmp_path / "task.py"), "rollout.prompts": 8, "engine.slots": 4, "rollout.scorers": 2}
+    run = train(place / "recipe.toml", set=settings, out=tmp_path / "run")
+    spans, _ = read_timeline(run.timeline_file)
+    generation = [span for span in spans if span.name == "generate"]
+    scoring = [span for span in spans if span.name == "score"]
+    assert len(generation) == 2 and {span.lane for span in generation} == {"actor"}
+    assert {span.lane for span in scoring} == {"scorers/0", "scorers/1"}
+    for made_of in generation:
+        began = [s for s in scoring if made_of.start_seconds < s.start_seconds < made_of.end_seconds]
+        assert began, "scoring waits for the end of generation"
+    gathered = [span for span in spans if span.name == "gather"]
+    for whole, part in zip(gathered, generation, strict=True):
+        assert whole.start_seconds <= part.start_seconds <= part.end_seconds <= whole.end_seconds
+
+
+FLAKY = WORLD.replace("environment=NumberGuess", "environment=Flaky").replace(
+    "def reward",
+    """
+class Flaky(NumberGuess):
+    def reset(self, prompt):
+        if prompt.id in {"g1", "g2"} and ALL or prompt.id == "g3" or ALL == "all":
+            raise OSError("the database is gone")
+        return super().reset(prompt)
+
+def reward""",
+)
+
+
+def test_lost_episodes_are_counted_and_the_run_goes_on(place: Path, tmp_path: Path) -> None:
+    """Fault G12: what failed is left out and counted; if nearly all fail the run stops with the world's sentence."""
+    (tmp_path / "task.py").write_text(FLAKY.replace("ALL ==", "'' ==").replace("ALL", "''"))
+    settings = {"task.path": str(tmp_path / "task.py"), "rollout.prompts": 7}
+    run = train(place / "recipe.toml", set=settings, out=tmp_path / "run")
+    rows = metrics_of(run.folder)
+    assert [len(samples) for samples in rollouts_of(run.folder)] == [24, 24]
+    assert all(row["rollout/lost"] == pytest.approx(4 / 28) for row in rows)
+    (tmp_path / "all.py").write_text(FLAKY.replace("ALL ==", "'all' ==").replace("ALL", "'all'"))
+    with pytest.raises(RunStopped) as caught:
+        train(place / "recipe.toml", set=settings | {"task.path": str(tmp_path / "all.py")}, out=tmp_path / "stopped")
+    assert str(caught.value) == (
+        "28 of 28 episodes failed, 28 times with OSError: the database is gone: mend the environment, then resume"
+    )
+
+
+def test_a_scorers_sentence_surfaces_once_and_ends_all(place: Path, tmp_path: Path) -> None:
+    """Fault G4: raised in a thread of the pool while episodes are open; no thread is left."""
+
+    def broken(_: Any, __: Sample) -> float:
+        raise InputError("the answer key is missing: give one")
+
+    found: dict[str, Any] = {}
+    exec(compile(WORLD, "task.py", "exec"), found)  # noqa: S102
+    task: Task = replace(found["TASK"], scorers={"reward": broken})
+    settings = {"method": "grpo", "rollout.prompts": 6}
+    started = time.monotonic()
+    with pytest.raises(InputError, match=r"^scorer 'reward' on sample g\d/\d: the answer key is missing: give one$"):
+        train(place / "recipe.toml", task=task, set=settings, out=tmp_path / "run")
+    assert time.monotonic() - started < 60
+    names = [thread.name for thread in threading.enumerate() if thread.is_alive()]
+    assert not [name for name in names if name.startswith(("ropewalk-episode", "ropewalk-scorer"))]
+
+
+def test_a_model_without_a_chat_template_is_refused(place: Path, tiny_policy: Path, tmp_path: Path) -> None:
+    settings = {"model": "none", "start_from": str(tiny_policy)}
+    with pytest.raises(InputError, match="no chat template"):
+        train(place / "recipe.toml", set=settings, out=tmp_path / "run")
+
+
+def test_sample_writes_episodes(place: Path, tmp_path: Path) -> None:
+    """The conversation stands in the file; the seeds are those of the job, and evaluation draws in the same way."""
+    out = tmp_path / "samples.jsonl"
+    samples = sample(place / "recipe.toml", out=out, set={"rollout.prompts": 2})
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert len(rows) == len(samples) == 8
+    for row, drawn_sample in zip(rows, samples, strict=True):
+        assert row["episode"] == drawn_sample.info["episode"]
+        assert row["episode"]["messages"][0] == {"role": "user", "content": "Guess!"}
+        assert row["completion"] == row["episode"]["messages"][-1]["content"]
+    again = sample(place / "recipe.toml", out=tmp_path / "again.jsonl", set={"rollout.prompts": 2})
+    assert [s.tokens_T.tolist() for s in again] == [s.tokens_T.tolist() for s in samples]
+
+
+def test_evaluation_plays_episodes(place: Path, tmp_path: Path) -> None:
+    """Inside training and after it."""
+    settings = {"evaluate": {"kind": "every", "iterations": 1}, "stop.iterations": 1}
+    run = train(place / "recipe.toml", set=settings, out=tmp_path / "run")
+    assert metrics_of(run.folder)[0]["eval/score/reward"] >= 0
+    found = evaluate(run.folder, samples=2)
+    assert found.sets[0].measures[0].name == "reward"
