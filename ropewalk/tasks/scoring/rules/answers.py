@@ -29,7 +29,7 @@ _TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf)\{(.*)\}", re.DOTALL)
 _WRAPPED = r"(?:[\s*_`\"'“(\[（]|\\(?:text|textbf|mathrm|mathbf)\{)*+"
 _MARKED_LETTER = re.compile(rf"{_WRAPPED}(?:option\s+|choice\s+)?{_WRAPPED}([A-Z])(?![^\W_]|['’])")
 _GOES_ON = re.compile(r"\s+(?!(?:because|since|as|for|which|and|or|is|by|due|but|so)\b)[a-z]")
-_LISTED = re.compile(r"(?:^|[^\w])(?:\(([A-Z])\)|\[([A-Z])\])", re.MULTILINE)
+_LISTED = re.compile(r"(?<!\w)(?:\(([A-Z])\)|\[([A-Z])\])")
 _ANOTHER = re.compile(
     r"[\s*_`\"'”)\].]*+(?:or|and|/|&|,|或|和|、)[\s*_`\"'“(\[]*+([A-Z])(?![^\W_]|['’])", re.IGNORECASE
 )

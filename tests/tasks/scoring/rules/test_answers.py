@@ -135,6 +135,8 @@ NO_CHOICE = [
     "The answer is A and B",
     "the answer is B/C",
     "(A) is wrong, (B) is right",
+    "(A)(B)",
+    "[A](B)[A](B)",
     "The answer is A dog.",
     "The answer is Dog",
     "<answer>B or C</answer>",
