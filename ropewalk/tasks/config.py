@@ -122,8 +122,55 @@ class EnvironmentTask(Section):
     """The folder, or the name of a built-in one: number-guess, calculator, file-search."""
 
 
+class VerifiersTask(Section):
+    """An environment of the package verifiers (versions below 0.4), scored by its own rubric."""
+
+    kind: Literal["verifiers"] = "verifiers"
+    environment: str
+    """Its name; a module of that name has `load_environment`."""
+    arguments: Mapping[str, Any] = {}
+    """What `load_environment` is given."""
+    prompts: Count | None = None
+    """Training rows; all if not given."""
+    heldout_prompts: Count | None = None
+    """Held-out rows, where it has evaluation rows; all if not given."""
+
+
+class GymnasiumTask(Section):
+    """A game registered with Gymnasium, played in words, scored by what it gives."""
+
+    kind: Literal["gymnasium"] = "gymnasium"
+    id: str
+    """Its name, such as `Words-v0`."""
+    register_file: str | None = None
+    """A Python file that registers the game; it is run as it stands."""
+    arguments: Mapping[str, Any] = {}
+    """What the game is made with, such as `render_mode = "ansi"`."""
+    instruction: str = "Play the game. Say one action a turn and nothing else."
+    """Stands before the first observation."""
+    action: Literal["text", "tags"] = "text"
+    """What counts as the action: the whole turn, or the last `<answer>…</answer>`."""
+    actions: tuple[str, ...] = ()
+    """Words for the actions of a game that takes numbers, from 0 on."""
+    prompts: Count = 512
+    """Training games, each with a seed of its own."""
+    heldout_prompts: Count = 64
+    """Held-out games; their seeds follow."""
+    seed: Seed = 0
+    """Of the first game."""
+
+
 OneTask: TypeAlias = Annotated[
-    CityTask | Gsm8kTask | SumsTask | PromptsTask | FileTask | GymTask | EnvironmentTask, Field(discriminator="kind")
+    CityTask
+    | Gsm8kTask
+    | SumsTask
+    | PromptsTask
+    | FileTask
+    | GymTask
+    | EnvironmentTask
+    | VerifiersTask
+    | GymnasiumTask,
+    Field(discriminator="kind"),
 ]
 """A task that is no mixture."""
 
@@ -148,7 +195,16 @@ class MixtureTask(Section):
 
 
 TaskSection: TypeAlias = Annotated[
-    CityTask | Gsm8kTask | SumsTask | PromptsTask | FileTask | GymTask | EnvironmentTask | MixtureTask,
+    CityTask
+    | Gsm8kTask
+    | SumsTask
+    | PromptsTask
+    | FileTask
+    | GymTask
+    | EnvironmentTask
+    | VerifiersTask
+    | GymnasiumTask
+    | MixtureTask,
     Field(discriminator="kind"),
 ]
 

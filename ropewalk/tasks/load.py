@@ -7,7 +7,9 @@ from ropewalk.data.read import Rows
 from ropewalk.records.errors import InputError
 from ropewalk.tasks.city.task import city_task
 from ropewalk.tasks.config import FileTask, Gsm8kTask, GymTask, MixtureTask, PromptsTask, SumsTask, TaskSection
+from ropewalk.tasks.environments.foreign import verifiers_task
 from ropewalk.tasks.environments.recipe import environment_task
+from ropewalk.tasks.environments.text_game import gymnasium_task
 from ropewalk.tasks.extra import with_scorers
 from ropewalk.tasks.files import prompts_task, task_from_file
 from ropewalk.tasks.gsm8k import gsm8k_task
@@ -71,5 +73,7 @@ _LOADERS: Mapping[str, Callable[[Any, Rows | None], Task]] = {
     "file": _file,
     "gym": _gym,
     "environment": lambda config, _: environment_task(config.path),
+    "verifiers": lambda config, _: verifiers_task(config),
+    "gymnasium": lambda config, _: gymnasium_task(config),
     "mixture": _mixture,
 }
