@@ -19,7 +19,7 @@ from ropewalk.runtime.config import Hardware
 from ropewalk.runtime.crew import Crew
 from ropewalk.runtime.hosts.inline import InlineCrew
 from ropewalk.runtime.hosts.local import LocalCrew
-from ropewalk.runtime.judging.asker import VERDICT_TOKENS, CrewAsker
+from ropewalk.runtime.judging.asker import CrewAsker
 from ropewalk.runtime.judging.calls import judge_calls, role_of, with_judges, without_judges
 from ropewalk.runtime.judging.judges import check_judges, open_judge
 from ropewalk.runtime.roles import Setup

@@ -124,6 +124,13 @@ def preferring(score: Callable[[str], float], *, place: float = 0.0, sharpness: 
     return script
 
 
+def request_in(body: Body) -> str:
+    """What the policy was asked."""
+    text = body["messages"][-1]["content"]
+    key = text.partition("the key ")[2][:16]
+    return str(text.partition(f"<request {key}>\n")[2].partition(f"\n</request {key}>")[0])
+
+
 def answers_in(body: Body) -> tuple[str, str]:
     """The two answers of a question, found by the key that its own words name."""
     text = body["messages"][-1]["content"]
