@@ -97,6 +97,7 @@ def play(
     cast: Sequence[Casting],
     *,
     limits: Episode | None = None,
+    rules: Rules | None = None,
     script: Callable[[Request], Answer] = echo,
     slots: int = 4,
     context_tokens: int = CONTEXT,
@@ -117,7 +118,7 @@ def play(
 
     engine = ScriptedEngine(noted, slots)
     engine.publish(None, PolicyVersion(3, "three"))
-    rules = Rules(limits or Episode(), context_tokens, talk_of(byte_tokenizer(), SAMPLING.eos_ids, "auto"))
+    rules = rules or Rules(limits or Episode(), context_tokens, talk_of(byte_tokenizer(), SAMPLING.eos_ids, "auto"))
     inbox = Inbox()
     with Player(rules, inbox, keep) as player:
 

@@ -1,5 +1,6 @@
 """The rows of the table that a short run shows; see `fields_table`."""
 
+from tests.runtime.fields_episodes import EPISODES
 from tests.runtime.fields_scorers import PROGRAMS, SCORERS
 from tests.runtime.fields_table import EVERY, PURE, SAVED, TINY, Row
 
@@ -134,4 +135,4 @@ RUN: list[Row] = [
 ]
 
 RUN += PROGRAMS
-TABLE = [*PURE, *SCORERS, *RUN]
+TABLE = [*PURE, *SCORERS, *EPISODES, *RUN]

@@ -51,6 +51,7 @@ from ropewalk.training.step import optimiser_step
 from tests.fakes import tiny_llama
 from tests.parity.beds import bed, network, policy_batch, samples
 from tests.rollout.helpers import version_of
+from tests.runtime.episode_observers import played, scoring_threads
 from tests.runtime.runs import contents, files, lines, parts, without_times
 from tests.runtime.scorer_observers import judged, shut
 
@@ -446,6 +447,8 @@ OBSERVERS: Mapping[str, Callable[[Bench, str, Settings], Any]] = {
         stages,
         together,
         sinks,
+        played,
+        scoring_threads,
     )
 }
 RUNS: Sequence[str] = ("run", "together")

@@ -13,6 +13,7 @@ import pytest
 
 from ropewalk.config.schema import keys
 from ropewalk.runtime.recipe import SCHEMA
+from tests.runtime.fields_episodes import EPISODES
 from tests.runtime.fields_run import RUN, TABLE
 from tests.runtime.fields_scorers import SCORERS
 from tests.runtime.fields_table import BASES, PURE, Row
@@ -155,7 +156,7 @@ def check(row: Row, bench: Bench) -> None:
     assert changed != unchanged, f"{row.fields} changes nothing in {row.seen}"
 
 
-@pytest.mark.parametrize("row", [*PURE, *SCORERS], ids=lambda row: row.fields.replace(" ", "+"))
+@pytest.mark.parametrize("row", [*PURE, *SCORERS, *EPISODES], ids=lambda row: row.fields.replace(" ", "+"))
 def test_a_setting_changes_what_is_computed(row: Row, bench: Bench) -> None:
     """Fault Q3: without training anything."""
     assert row.seen not in RUNS
