@@ -9,12 +9,15 @@ from ropewalk.data.config import Curriculum, FlatGroups, KeepFlat, RowFile
 from ropewalk.tasks.config import (
     CityCorpus,
     CityTask,
+    EnvironmentTask,
     FileTask,
     Gsm8kTask,
+    GymnasiumTask,
     GymTask,
     MixtureTask,
     PromptsTask,
     SumsTask,
+    VerifiersTask,
 )
 from ropewalk.tasks.scoring.config import Reward
 
@@ -92,14 +95,12 @@ RowEvaluation = Annotated[NoEvaluation | PeriodicRows, Field(discriminator="kind
 
 
 class Rollouts(Section):
-    """How much experience an iteration gathers."""
+    """What is sampled at a time, of which prompts."""
 
     prompts: int = Field(default=16, ge=1)
     """Prompts of an iteration."""
     group_size: int = Field(default=1, ge=1)
     """Samples of each prompt."""
-    share_prompts: bool = False
-    """Store the prompt of a group once in training batches (same gradient, fewer tokens)."""
     scorers: int = Field(default=4, ge=1)
     """Threads that score finished samples beside the generation of others."""
     only: str | None = None
@@ -109,6 +110,8 @@ class Rollouts(Section):
 class Gathering(Rollouts):
     """How much experience an iteration gathers, and from which prompts."""
 
+    share_prompts: bool = False
+    """Store the prompt of a group once in training batches (same gradient, fewer tokens)."""
     curriculum: Curriculum | None = None
     """How often prompts of each difficulty come over the run; by default as often as there are."""
     flat: FlatGroups = KeepFlat()
@@ -180,7 +183,17 @@ class GivenTask(Section):
 
 
 TaskConfig = Annotated[
-    CityTask | Gsm8kTask | SumsTask | PromptsTask | FileTask | GymTask | MixtureTask | GivenTask,
+    CityTask
+    | Gsm8kTask
+    | SumsTask
+    | PromptsTask
+    | FileTask
+    | GymTask
+    | EnvironmentTask
+    | VerifiersTask
+    | GymnasiumTask
+    | MixtureTask
+    | GivenTask,
     Field(discriminator="kind"),
 ]
 
