@@ -1,6 +1,8 @@
 """The rows of the table that a short run shows; see `fields_table`."""
 
 from tests.runtime.fields_episodes import EPISODES
+from tests.runtime.fields_judges import JUDGES, LABELLED
+from tests.runtime.fields_prompts import CHOSEN, PROMPTS
 from tests.runtime.fields_scorers import PROGRAMS, SCORERS
 from tests.runtime.fields_table import EVERY, PURE, SAVED, TINY, Row
 
@@ -86,8 +88,8 @@ RUN: list[Row] = [
         given=SAVED,
     ),
     Row("Record.rollouts", "grpo", {"record.rollouts": True}),
-    Row("Rollouts.prompts", "grpo", {"rollout.prompts": 3}),
-    Row("Rollouts.group_size", "grpo", {"rollout.group_size": 3}),
+    Row("Gathering.prompts", "grpo", {"rollout.prompts": 3}),
+    Row("Gathering.group_size", "grpo", {"rollout.group_size": 3}),
     Row("Sampling.temperature", "grpo", {"sampling.temperature": 1.3}),
     Row("Sampling.max_new_tokens", "grpo", {"sampling.max_new_tokens": 4}),
     Row("Sampling.stop", "grpo", {"sampling.stop": ["is", "has", "love"]}),
@@ -135,4 +137,6 @@ RUN: list[Row] = [
 ]
 
 RUN += PROGRAMS
-TABLE = [*PURE, *SCORERS, *EPISODES, *RUN]
+RUN += LABELLED
+RUN += CHOSEN
+TABLE = [*PURE, *SCORERS, *EPISODES, *JUDGES, *PROMPTS, *RUN]

@@ -58,6 +58,20 @@ PPO: Settings = {
 ROWS: Settings = {"start_from": "@policy", "sft.rows_per_step": 4}
 PAIRS: Settings = {"data.limit": 48, "data.held_out": 0.2, "pairwise.pairs_per_step": 8, "hardware.threads": 1}
 DRAWN: Settings = {"start_from": "@policy", "rollout.prompts": 12, "hardware.threads": 1, "task.prompts": 32}
+JUDGED: Settings = {
+    **DRAWN,
+    "rollout.group_size": 4,
+    **{
+        f"judges.{name}": {
+            "kind": "pairwise",
+            "criteria": name,
+            "by": {"kind": "server", "model": "judge"},
+            "memory": {"kind": "none"},
+        }
+        for name in ("critic", "other")
+    },
+    "labels": {"kind": "judge", "judge": "critic", "pairs": 2},
+}
 NAMED: Settings = {"data.path": "@columns.jsonl", "data.columns.prompt": "a", "data.columns.answer": "m"}
 NAMED_SIDES: Settings = {
     "data.path": "@columns.jsonl",
@@ -65,6 +79,13 @@ NAMED_SIDES: Settings = {
 }
 """Columns of the file, some of which the row changes."""
 GYM: Settings = {"kind": "gym", "generator": "leg_counting", "prompts": 8, "heldout_prompts": 4}
+MIXED: Settings = {
+    "kind": "mixture",
+    "parts": {
+        "made": {"task": {"kind": "sums", "prompts": 8, "heldout_prompts": 4}},
+        "read": {"task": {"kind": "prompts"}, "data": {"path": "@gold.jsonl"}},
+    },
+}
 BASES: Mapping[str, tuple[str, Settings]] = {
     "grpo": ("@grpo.toml", ONLINE),
     "ppo": ("@ppo.toml", PPO),
@@ -74,12 +95,15 @@ BASES: Mapping[str, tuple[str, Settings]] = {
     "fresh": ("@sft.toml", {"model": {"kind": "fresh", "width": 24, "heads": 2, "kv_heads": 2, "ffn": 32}}),
     "rm": ("@rm.toml", {"start_from": "@policy", "data.path": "@pairs/pairs.jsonl", **PAIRS}),
     "sample": ("@sample.toml", DRAWN),
+    "labels": ("@sample.toml", JUDGED),
     "city": ("@grpo.toml", {"start_from": "x"}),
     "gsm8k": ("@grpo.toml", {"start_from": "x", "task": {"kind": "gsm8k"}, "data": {"path": "@gsm8k.jsonl"}}),
     "prompts": ("@grpo.toml", {"start_from": "x", "task": {"kind": "prompts"}, "data": {"path": "@gold.jsonl"}}),
     "sums": ("@grpo.toml", {"start_from": "x", "task": {"kind": "sums"}}),
     "gym": ("@grpo.toml", {"start_from": "x", "task": GYM}),
     "chain": ("@chain.toml", {}),
+    "mixed": ("@grpo.toml", {"start_from": "x", "rollout.group_size": 2, "task": MIXED}),
+    "chosen": ("@grpo.toml", {"start_from": "x", "task.prompts": 32, "rollout.only": "@chosen.jsonl"}),
 }
 """Recipes of the tests' own, so that what is not said is a default; the settings make them small."""
 
@@ -285,7 +309,7 @@ PURE: list[Row] = [
     Row("RepeatedNgrams.coefficient", "grpo", {"reward.repetition.coefficient": 3.0}, "composed", given=REPETITION),
     Row("Reward.failure_limit", "grpo", {"reward.failure_limit": 0.1}, "failures"),
     # sampling and engine
-    Row("Rollouts.share_prompts", "grpo", {"rollout.share_prompts": True}, "online"),
+    Row("Gathering.share_prompts", "grpo", {"rollout.share_prompts": True}, "online"),
     Row("NativeEngineConfig.slots", "grpo", {"engine.slots": 3}, "engine"),
     Row("NativeEngineConfig.cache_tokens", "grpo", {"engine.cache_tokens": 64}, "engine"),
     Row("NativeEngineConfig.prefill_tokens", "grpo", {"engine.prefill_tokens": 16}, "engine"),

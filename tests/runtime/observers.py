@@ -52,6 +52,7 @@ from tests.fakes import tiny_llama
 from tests.parity.beds import bed, network, policy_batch, samples
 from tests.rollout.helpers import version_of
 from tests.runtime.episode_observers import played, scoring_threads
+from tests.runtime.prompt_observers import flat, order, selected, sifted
 from tests.runtime.runs import contents, files, lines, parts, without_times
 from tests.runtime.scorer_observers import judged, shut
 
@@ -224,6 +225,7 @@ def maths(_: Bench, name: str, settings: Settings) -> Any:
             "rewards": generator.normal(0, 1, drawn.rows).astype(np.float32),
             "finished": np.arange(drawn.rows) % 3 != 0,
             "valid": np.ones(drawn.rows, bool),
+            "task": np.arange(drawn.rows) // 4 % 2,
         }
     )
     columns = columns_of(batch)
@@ -449,7 +451,13 @@ OBSERVERS: Mapping[str, Callable[[Bench, str, Settings], Any]] = {
         sinks,
         played,
         scoring_threads,
+        advised,
+        labelled,
+        order,
+        flat,
+        sifted,
+        selected,
     )
 }
-RUNS: Sequence[str] = ("run", "together")
+RUNS: Sequence[str] = ("run", "together", "selected", "labelled")
 """Observers that train."""

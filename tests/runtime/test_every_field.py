@@ -14,6 +14,8 @@ import pytest
 from ropewalk.config.schema import keys
 from ropewalk.runtime.recipe import SCHEMA
 from tests.runtime.fields_episodes import EPISODES
+from tests.runtime.fields_judges import JUDGES
+from tests.runtime.fields_prompts import PROMPTS
 from tests.runtime.fields_run import RUN, TABLE
 from tests.runtime.fields_scorers import SCORERS
 from tests.runtime.fields_table import BASES, PURE, Row
@@ -92,6 +94,8 @@ def written() -> dict[str, str]:
         }
         for n in range(2, 14)
     ]
+    difficulties = ("easy", "medium", "hard")
+    chosen = [{"id": f"city-train-0-{n}", "info": {"difficulty": difficulties[n % 3]}} for n in range(20)]
     gold = [{"prompt": f"{n} + 5 =", "gold": str(n + 5)} for n in range(2, 14)]
     scorers = "{'length': lambda prompt, sample: float(len(sample.text))}"
     tasks = "from ropewalk.tasks.task import Task\nTASK = Task(%r, ['[ boston', '[ denver', '[ austin'], %s)\n"
@@ -105,6 +109,8 @@ def written() -> dict[str, str]:
         "other.jsonl": jsonl(sums[2:]),
         "gold.jsonl": jsonl(gold),
         "columns.jsonl": jsonl(columns),
+        "chosen.jsonl": jsonl(chosen),
+        "fewer.jsonl": jsonl(chosen[:7]),
         "parts/train.jsonl": jsonl(both),
         "parts/test.jsonl": jsonl(both[3:]),
         "task.py": tasks % ("mine", scorers),
@@ -156,7 +162,9 @@ def check(row: Row, bench: Bench) -> None:
     assert changed != unchanged, f"{row.fields} changes nothing in {row.seen}"
 
 
-@pytest.mark.parametrize("row", [*PURE, *SCORERS, *EPISODES], ids=lambda row: row.fields.replace(" ", "+"))
+@pytest.mark.parametrize(
+    "row", [*PURE, *SCORERS, *EPISODES, *JUDGES, *PROMPTS], ids=lambda row: row.fields.replace(" ", "+")
+)
 def test_a_setting_changes_what_is_computed(row: Row, bench: Bench) -> None:
     """Fault Q3: without training anything."""
     assert row.seen not in RUNS
