@@ -33,6 +33,7 @@ from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.recovery import save_checkpoint
 from ropewalk.runtime.run import Run
 from ropewalk.runtime.state import RunState
+from ropewalk.runtime.stretches import WORKED
 
 Evaluate = Callable[[int], Mapping[str, Metric]]
 
@@ -220,8 +221,14 @@ def _kl_per_row(batch: PackedBatch) -> npt.NDArray[np.float64] | None:
 
 
 def _seconds(spans: Sequence[Span]) -> dict[str, Metric]:
-    """Seconds of each call."""
+    """Seconds of each call; of what the controller does, those in which it does not wait for a generation."""
     total: dict[str, float] = {}
+    generated = [span for span in spans if span.name == "generate"]
     for span in spans:
-        total[span.name] = total.get(span.name, 0.0) + span.end_seconds - span.start_seconds
+        seconds = span.info.get(WORKED, span.end_seconds - span.start_seconds)
+        assert isinstance(seconds, float | int)
+        if span.lane == "controller":
+            within = [g for g in generated if span.start_seconds <= g.start_seconds <= span.end_seconds]
+            seconds -= sum(g.end_seconds - g.start_seconds for g in within)
+        total[span.name] = total.get(span.name, 0.0) + max(seconds, 0.0)
     return {f"time/{name}_seconds": Metric.mean(seconds, 1) for name, seconds in total.items()}

@@ -34,13 +34,13 @@ class Stopwatch:
         try:
             yield
         finally:
-            self._add(name, lane, start)
+            self.add(Span(name, lane, start, self.seconds()))
 
     def follow(self, name: str, lane: str, send: Callable[[], Future[Any]]) -> Future[Any]:
         """Send a call; its span ends when its answer is there, whoever waits for it."""
         start = self.seconds()
         future = send()
-        future.add_done_callback(lambda _: self._add(name, lane, start))
+        future.add_done_callback(lambda _: self.add(Span(name, lane, start, self.seconds())))
         return future
 
     def take(self) -> list[Span]:
@@ -49,6 +49,6 @@ class Stopwatch:
             spans, self.spans = self.spans, []
             return spans
 
-    def _add(self, name: str, lane: str, start_seconds: float) -> None:
+    def add(self, span: Span) -> None:
         with self._lock:
-            self.spans.append(Span(name, lane, start_seconds, self.seconds()))
+            self.spans.append(span)

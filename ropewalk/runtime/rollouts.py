@@ -31,6 +31,7 @@ from ropewalk.runtime.clock import Stopwatch
 from ropewalk.runtime.config import Rollouts as RolloutSection
 from ropewalk.runtime.crew import Crew, complete
 from ropewalk.runtime.judging.judges import NOBODY, Judges
+from ropewalk.runtime.stretches import Stretches
 from ropewalk.tasks.environments.protocol import EPISODE
 from ropewalk.tasks.scoring.pool import ScorerPool
 from ropewalk.tasks.task import Task
@@ -77,14 +78,14 @@ class Rollouts:
             earlier=earlier,
         )
         prompts = [prompt for prompt, _ in asked for _ in range(group_size)]
-        with ScorerPool(
-            self.task, workers=self.scorers, busy=lambda n: self.watch.span("score", f"scorers/{n}")
-        ) as pool:
+        scoring = Stretches(self.watch)
+        with ScorerPool(self.task, workers=self.scorers, busy=scoring.busy) as pool:
             drawn = _Drawn(pool, prompts, wanted)
             with self.watch.span("generate", "actor"):
                 self._generate(drawn)
             drawn.check()
             scored = pool.results()
+        scoring.write()
         return self.judges({prompt.id: prompt for prompt, _ in asked}, scored, self.watch.span)
 
     def _generate(self, drawn: "_Drawn") -> None:

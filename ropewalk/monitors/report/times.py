@@ -10,8 +10,8 @@ from ropewalk.monitors.report.words import duration, number, plot_text
 from ropewalk.records.prompt import Json
 from ropewalk.records.span import Span
 
-_WHOLE = ("iteration", "total")
-"""Names under which the whole iteration, not a call, may be timed."""
+_WHOLE = ("iteration", "total", "score")
+"""Names under which the whole iteration may be timed, or what is done beside the calls: they are not of the sum."""
 _BARS = 150
 _SPANS = 400
 
