@@ -52,6 +52,7 @@ from tests.fakes import tiny_llama
 from tests.parity.beds import bed, network, policy_batch, samples
 from tests.rollout.helpers import version_of
 from tests.runtime.episode_observers import played, scoring_threads
+from tests.runtime.judge_observers import advised, labelled
 from tests.runtime.prompt_observers import flat, order, selected, sifted
 from tests.runtime.runs import contents, files, lines, parts, without_times
 from tests.runtime.scorer_observers import judged, shut
