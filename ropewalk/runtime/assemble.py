@@ -9,6 +9,7 @@ from ropewalk.plan.execution import CallPlan, ExecutionPlan, default_plan
 from ropewalk.plan.graph import Call, CallGraph
 from ropewalk.plan.layout import Layout
 from ropewalk.records.errors import InputError
+from ropewalk.rollout.config import Episode
 from ropewalk.runtime.config import GivenTask, PromptData
 from ropewalk.runtime.judging.calls import judge_calls, judge_engines, judge_roles
 from ropewalk.runtime.learned.calls import LearnedCalls, critic_role, judging_calls, learned_rewards
@@ -62,6 +63,10 @@ def the_task(config: Section, data: PromptData | None, given: Task | None) -> Ta
 def asked_task(recipe: OnlineRecipe | SampleRecipe, given: Task | None = None) -> Task:
     """The task whose prompts a recipe draws: of its training prompts those that `rollout.only` names."""
     task = the_task(recipe.task, recipe.data, given)
+    if recipe.sampling.episode != Episode() and not task.plays:
+        raise InputError(
+            f"sampling.episode says how episodes are played, and task {task.name!r} has no environment: leave it out"
+        )
     return task if recipe.rollout.only is None else narrowed(task, recipe.rollout.only)
 
 

@@ -47,6 +47,7 @@ from ropewalk.runtime.look_models import (
     to_come,
 )
 from ropewalk.runtime.look_prompts import look_at_file, look_at_order
+from ropewalk.runtime.look_worlds import first_read, look_at_limits, said_tokens
 from ropewalk.runtime.machine import has_accelerator, machine_bytes
 from ropewalk.runtime.recipe import (
     OnlineRecipe,
@@ -115,7 +116,8 @@ def _job(recipe: SampleRecipe, found: Look) -> None:
         return
     judges = judge_facts(recipe.judges, found)
     graph = job_graph(recipe)
-    work = _workload(recipe.engine, longest + recipe.sampling.max_new_tokens, drawn)
+    length = min(longest + said_tokens(task, recipe.sampling), model.shape.max_positions)
+    work = _workload(recipe.engine, length, drawn)
     layout = Layout(tuple(range(recipe.hardware.processes)), dp=recipe.hardware.processes)
     plan = default_plan(graph, CallPlan(layout, micro_batch_tokens=recipe.hardware.micro_batch_tokens))
     shapes = {"actor": model.shape} | {role: facts.shape for role, facts in judges.items() if facts is not None}
@@ -192,7 +194,7 @@ def _online(recipe: OnlineRecipe, found: Look) -> None:
         return
     shapes = online_shapes(recipe, model.shape, others)
     if shapes is not None:
-        length = longest + recipe.sampling.max_new_tokens
+        length = min(longest + said_tokens(task, recipe.sampling), model.shape.max_positions)
         _train_memory(recipe, shapes, length, -(-samples // method.minibatches), found, recipe.engine)
 
 
@@ -286,8 +288,12 @@ def _prompts(task: Task | None, name: str, model: ModelFacts | None, sampling: S
     prompts = found.attempt(lambda: task.split(name)) if task is not None else None
     if prompts and not model.speaks and any(not isinstance(prompt.dialogue, str) for prompt in prompts):
         found.problem(f"{model.folder} has no chat template and the prompts are conversations: take a chat model")
-    counts = found.attempt(lambda: model.counts([(text_of(p.dialogue),) for p in prompts or ()]))
-    if not prompts or not counts:
+    if task is None or not prompts:
+        return 0
+    look_at_limits(task, sampling, found)
+    texts = first_read(task, prompts, model, found)
+    counts = found.attempt(lambda: model.counts([(text,) for text in texts]))
+    if not counts:
         return 0
     room = model.shape.max_positions - sampling.max_new_tokens
     over = [prompt.id for prompt, count in zip(prompts, counts, strict=True) if count > room]

@@ -162,13 +162,8 @@ def rules_of(task: Task, language: Language, sampling: Sampling, engine: NativeE
 
     Raises `InputError` for a model without a chat template, which no world can talk to.
     """
-    if not has_environment(task):
+    if not task.plays:
         return None
     limits = sampling.episode
     talk = talk_of(language.tokenizer, language.eos_ids, limits.calls)
     return Rules(limits, min(language.max_positions or engine.cache_tokens, engine.cache_tokens), talk)
-
-
-def has_environment(task: Task) -> bool:
-    """Whether any of the task's prompts is played as an episode."""
-    return task.environment is not None or any(has_environment(part) for part in task.parts.values())

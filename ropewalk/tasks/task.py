@@ -124,6 +124,11 @@ class Task:
             return part.verdict(sample)
         return self.solves(sample) if isinstance(sample.scores[self.main_scorer], Score) else None
 
+    @property
+    def plays(self) -> bool:
+        """Whether any of its prompts is played in a world."""
+        return self.environment is not None or any(part.plays for part in self.parts.values())
+
     def environment_of(self, prompt: Prompt) -> EnvironmentFactory | None:
         """Makes the world that this prompt is played in; None: it is answered in one turn."""
         part = self.parts.get(str(prompt.info.get(PART)))

@@ -15,8 +15,11 @@ from ropewalk.monitors.timeline import read_timeline
 from ropewalk.records.errors import InputError, RunStopped
 from ropewalk.records.files import read_samples, rollout_files
 from ropewalk.records.sample import Sample
+from ropewalk.runtime.dryrun import dry_run
 from ropewalk.runtime.evaluate import evaluate
 from ropewalk.runtime.experience import Experience
+from ropewalk.runtime.look import Look
+from ropewalk.runtime.recipe import read_recipe
 from ropewalk.runtime.sample import sample
 from ropewalk.runtime.train import train
 from ropewalk.tasks.task import Task
@@ -288,3 +291,49 @@ def test_evaluation_plays_episodes(place: Path, tmp_path: Path) -> None:
     assert metrics_of(run.folder)[0]["eval/score/reward"] >= 0
     found = evaluate(run.folder, samples=2)
     assert found.sets[0].measures[0].name == "reward"
+
+
+def test_a_dry_run_opens_the_episodes_of_the_longest_prompts(place: Path, tmp_path: Path) -> None:
+    """What the world says before the policy speaks counts; a world that cannot open one is a problem, told once."""
+
+    def look(world: str, **settings: Any) -> Look:
+        (tmp_path / "task.py").write_text(WORLD.replace("environment=NumberGuess", f"environment={world}"))
+        return dry_run(read_recipe(place / "recipe.toml", {"task.path": str(tmp_path / "task.py"), **settings}))
+
+    found = look("NumberGuess")
+    assert found.problems == []
+    assert ("episodes", "at most 3 turns of 6 tokens, 600 seconds; 64 at the same time") in found.facts
+    (problem,) = look("lambda: NumberGuess(system='s' * 300)").problems
+    assert problem.startswith("all 7 prompts have more than the 250 tokens")
+    (problem,) = look("lambda: 1 / 0").problems
+    assert "the environment does not open prompt 'g" in problem and "ZeroDivisionError: division by zero" in problem
+    (problem,) = look("None").problems
+    assert problem.startswith("sampling.episode says how episodes are played, and task 'guess' has no environment")
+
+
+def test_a_dry_run_wants_a_chat_template_for_episodes(place: Path, tiny_policy: Path) -> None:
+    found = dry_run(read_recipe(place / "recipe.toml", {"model": "none", "start_from": str(tiny_policy)}))
+    assert any("no chat template, and episodes are played in messages" in problem for problem in found.problems)
+
+
+def test_settings_of_episodes_without_episodes_are_refused(tiny_policy: Path, tmp_path: Path) -> None:
+    """Fault Q3: no option without effect."""
+    settings = {"start_from": str(tiny_policy), "sampling.episode.turns": 3}
+    with pytest.raises(InputError, match="task 'city' has no environment: leave it out"):
+        train("city-grpo", set=settings, out=tmp_path / "run")
+
+
+def test_prompts_with_and_without_a_world_are_drawn_together(place: Path) -> None:
+    """A mixture: each part is played, or completed, and a plain sample is what it is without the others."""
+    world = {"kind": "file", "path": str(place / "task.py")}
+    plain = {"kind": "sums", "prompts": 8}
+    parts_of = {"guess": {"task": world}, "sums": {"task": plain}}
+    with made(place, task={"kind": "mixture", "parts": parts_of}, rollout__prompts=6) as run:
+        source: Any = run.work.source
+        asked = list(zip(source.prompts.prompts, source.prompts.ids, strict=True))
+        both = source.rollouts.draw(asked, group_size=2, iteration=0)
+        alone = source.rollouts.draw([a for a in asked if a[0].info["task"] == "sums"], group_size=2, iteration=0)
+    assert {str(s.info["task"]) for s in both} == {"guess", "sums"}
+    assert all(("episode" in s.info) == (s.info["task"] == "guess") for s in both)
+    by_seed = {s.seed: s.tokens_T.tolist() for s in both}
+    assert all(by_seed[s.seed] == s.tokens_T.tolist() for s in alone) and len(alone) == 16
