@@ -178,6 +178,12 @@ class RunBook:
         if self.ratio_tolerance is not None and (fault := ratio_fault(public, tolerance=self.ratio_tolerance)):
             raise RunStopped(fault)
         self.history = extend(self.history, {name: metric.value for name, metric in public.items()}, self.health)
+        if (short := public.get("groups/short")) is not None and short.value:
+            self._warn(
+                "short",
+                f"only {1 - short.value:.0%} of the groups wanted had variance after {public['groups/drawn'].value:g} "
+                "were drawn, so the iteration trains on fewer; rollout.flat says how many are tried",
+            )
         diagnosis = diagnose(self.history, self.health)
         if diagnosis is None:
             return

@@ -235,7 +235,8 @@ def _mend(path: Path, ids: Sequence[str], count: int) -> int:
             lines, place = lines + 1, place + len(line)
             if lines % count == 0:
                 end = place
-    os.truncate(path, end)
+    if end < path.stat().st_size:
+        os.truncate(path, end)
     return lines // count
 
 

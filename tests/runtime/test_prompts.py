@@ -16,6 +16,7 @@ from ropewalk.records.sample import Sample
 from ropewalk.runtime.dryrun import dry_run
 from ropewalk.runtime.experience import Experience, FreshRollouts
 from ropewalk.runtime.flat import FlatRule
+from ropewalk.runtime.progress import Silent
 from ropewalk.runtime.recipe import read_recipe
 from ropewalk.runtime.replay import replay
 from ropewalk.runtime.train import train
@@ -141,6 +142,20 @@ def test_a_run_in_which_no_group_has_variance_ends_with_a_diagnosis(tiny_policy:
     }
     with pytest.raises(RunStopped, match="no group had samples of differing reward for 3 iterations"):
         made_run(tiny_policy, tmp_path / "run", task, **settings)
+
+
+def test_an_iteration_that_comes_out_short_says_so_once(tiny_policy: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+
+    class Hears(Silent):
+        def say(self, line: str) -> None:
+            said.append(line)
+
+    task = of_one_group({"flat": [1.0, 1.0], "good": [0.0, 1.0]})
+    settings = {"start_from": str(tiny_policy), "hardware.threads": 1, "rollout.flat": {"kind": "drop"}}
+    more = {"rollout.prompts": 2, "rollout.group_size": 2, "stop.iterations": 3, "sampling.max_new_tokens": 4}
+    train("city-grpo", task=task, set={**settings, **more}, out=tmp_path / "run", progress=Hears())
+    assert sum("only 50% of the groups wanted had variance after 2 were drawn" in line for line in said) == 1
 
 
 def test_dropping_flat_groups_changes_no_policy_gradient(tiny_policy: Path, tmp_path: Path) -> None:
