@@ -58,7 +58,7 @@ class Tool:
     def fault(self, arguments: Arguments) -> str | None:
         """What is wrong with arguments, for the policy; None if nothing is."""
         faults = [self._words(error) for error in validator(self._schema).iter_errors(dict(arguments))]
-        return "; ".join(sorted(faults)[:3])[: 3 * _SHOWN] or None
+        return "; ".join(sorted(faults)[:3]) or None
 
     def _words(self, error: Any) -> str:
         properties = self.spec.parameters.get("properties")
@@ -70,7 +70,9 @@ class Tool:
         if error.validator == "required" and not where:
             missing = [name for name in error.validator_value if name not in error.instance]
             return f"the argument {', '.join(map(repr, missing))} is missing"
-        return f"{where or 'arguments'}: {error.message}"[:_SHOWN]
+        said = str(error.message)
+        short = said if len(said) <= _SHOWN else f"{said[:60]}…{said[60 - _SHOWN :]}"
+        return f"{where[:60] or 'arguments'}: {short}"
 
 
 class Kit(Protocol):

@@ -99,6 +99,8 @@ def wc(arguments: list[str], lines: "Lines | None") -> tuple[Lines, bool]:
 def sort(arguments: list[str], lines: "Lines | None") -> tuple[Lines, bool]:
     given, names = options(arguments, "sort", "nruf", "kt")
     field, mark = given.get("k", ""), given.get("t")
+    if field and not field[0].isdecimal():
+        raise Trouble(f"sort: {field!r} is no field")
 
     def key(line: str) -> "tuple[float, str]":
         part = line
@@ -181,4 +183,5 @@ def echo(arguments: list[str], lines: "Lines | None") -> tuple[Lines, bool]:
     text = " ".join(plain)
     if "-e" in arguments:
         text = text.replace("\\n", "\n").replace("\\t", "\t")
-    return text.split("\n"), True
+    # What ends without a line break is a line of its own here.
+    return [] if "-n" in arguments and not text else text.split("\n"), True
