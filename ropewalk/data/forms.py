@@ -105,8 +105,6 @@ def step_fields(fields: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[float
             raise RefusedRow(f"it has no list of {name} (its fields: {_names(fields)})")
     assert given is not None and labels is not None
     steps = tuple(_text(step, "a step") for step in given)
-    if any(not step.strip() for step in steps):
-        raise RefusedRow("it has an empty step")
     if len(steps) != len(labels):
         raise RefusedRow(f"it has {len(steps)} steps and {len(labels)} labels")
     if any(not isinstance(label, bool | int | float) or not 0 <= label <= 1 for label in labels):

@@ -17,7 +17,7 @@ from ropewalk.data.columns import json_value, renamed
 from ropewalk.data.config import RowFile
 from ropewalk.data.forms import RefusedRow, document_text, parse, step_fields
 from ropewalk.data.rows import read_records
-from ropewalk.data.steps import steps_of, text_of_steps
+from ropewalk.data.steps import says_something, steps_of, text_of_steps
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import (
     Demonstration,
@@ -149,6 +149,8 @@ def labelled_steps(rows: Rows, separator: str, *, limit: Limit | None = None) ->
 
     def record(fields: Mapping[str, Any]) -> LabelledSteps:
         dialogue, (steps, labels, finished) = parse(fields).dialogue, step_fields(fields)
+        if not all(says_something(step, separator) for step in steps):
+            raise RefusedRow("it has an empty step")
         text = text_of_steps(steps, separator, finished=finished)
         if len(cut := steps_of(text, separator, ended=finished)) != len(steps):
             raise RefusedRow(f"its {len(steps)} steps are {len(cut)} by the separator {separator!r}")
@@ -156,7 +158,8 @@ def labelled_steps(rows: Rows, separator: str, *, limit: Limit | None = None) ->
         return LabelledSteps(key, dialogue, steps, labels, finished)
 
     def said(made: LabelledSteps) -> Json:
-        return [plain(made.dialogue), text_of_steps(made.steps, separator, finished=made.finished)]
+        text = text_of_steps(made.steps, separator, finished=made.finished)
+        return [plain(made.dialogue), text, *([] if made.finished else [separator])]  # whether it ends is said, too
 
     return _collect(rows, record, said, limit)
 

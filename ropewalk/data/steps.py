@@ -39,6 +39,11 @@ def _scanned(text: str, separator: str) -> tuple[list[tuple[int, int]], bool]:
     return found, bool(text[place:].strip())
 
 
+def says_something(step: str, separator: str) -> bool:
+    """Whether there is something in a step but white space and separators."""
+    return bool(step.replace(separator, "").strip())
+
+
 def steps_of(text: str, separator: str, *, ended: bool) -> list[str]:
     """The steps of a completion's text. Joined by separators they give the text of one that ended, to the letter."""
     ends, more = _scanned(text, separator)

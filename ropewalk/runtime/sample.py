@@ -21,7 +21,7 @@ from ropewalk.runtime.progress import Progress, Silent
 from ropewalk.runtime.recipe import BradleyTerryLabels, JudgeLabels, SampleRecipe, StepLabels, read_recipe, recipe_text
 from ropewalk.runtime.run import Run
 from ropewalk.runtime.sampler import Sampler, asking_of, model_of, open_sampler
-from ropewalk.runtime.step_labels import StepLabeller, Tally, together
+from ropewalk.runtime.step_labels import StepLabeller, Tally, check_one_turn, together
 from ropewalk.tasks.city.pairs import label_pairs, pair_statistics
 from ropewalk.tasks.judging.labels import Rule, label
 from ropewalk.tasks.task import Task
@@ -81,8 +81,7 @@ def draw(job: SampleRecipe, task: Task | None, progress: Progress) -> tuple[dict
 
 
 def _draw(sampler: Sampler, job: SampleRecipe, progress: Progress) -> tuple[dict[str, Prompt], list[Sample]]:
-    places, _ = DataLedger(len(sampler.prompts), job.seed, "sample").next(job.rollout.prompts)
-    order = [int(i) for i in places]
+    order = sampler.prompts_of(job.rollout.prompts, "sample")
     progress.begin("sampling", len(order))
     samples: list[Sample] = []
     for start in range(0, len(order), CHUNK_PROMPTS):
@@ -161,8 +160,9 @@ def label_steps(job: SampleRecipe, config: StepLabels, run: Run, *, task: Task |
 
     What a chunk gave lies in `parts/` until all are there.
     """
-    path, dtype = model_of(job)
-    with open_sampler(path, asking_of(job, task), progress, dtype=dtype) as sampler:
+    (path, dtype), asking = model_of(job), asking_of(job, task)
+    check_one_turn(asking.task, asking.task.split(asking.split))
+    with open_sampler(path, asking, progress, dtype=dtype) as sampler:
         order, _ = DataLedger(len(sampler.prompts), job.seed, "sample").next(job.rollout.prompts)
         progress.begin("labelling steps", len(order))
         parts = []

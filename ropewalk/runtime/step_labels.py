@@ -97,7 +97,7 @@ class StepLabeller:
         steps: dict[int, list[str]] = {}
         prefixes: list[Prefix] = []
         for number, sample in enumerate(samples):
-            found = self._cut(sample, prompts[sample.prompt_id], cutter)
+            found = self._cut(sample, cutter)
             if found is not None:
                 steps[number] = found[0]
                 prefixes += [Prefix(number, step, *where) for step, where in enumerate(found[1])]
@@ -107,15 +107,8 @@ class StepLabeller:
         made = [self._row(samples[n], prompts, texts, values[n]) for n, texts in steps.items()]
         return [row for row in made if row is not None]
 
-    def _cut(
-        self, sample: Sample, prompt: Prompt, cutter: StepCutter
-    ) -> tuple[list[str], list[tuple[int, bool]]] | None:
+    def _cut(self, sample: Sample, cutter: StepCutter) -> tuple[list[str], list[tuple[int, bool]]] | None:
         """The texts of a completion's steps, and where each ends."""
-        if self.sampler.rollouts.task.environment_of(prompt) is not None:
-            raise InputError(
-                f"prompt {prompt.id} is played in an environment, whose answers cannot be drawn again from the middle: "
-                "label the steps of tasks that are answered in one turn"
-            )
         if sample.finish not in ("stop", "length"):
             self.tally.left_out["completions that were lost"] += 1
             return None
@@ -128,7 +121,7 @@ class StepLabeller:
             self.tally.left_out["completions cut off in their first step"] += 1
             return None
         texts = steps_of(text, cutter.separator, ended=ended)
-        if len(texts) != len(ends) or not all(text.strip() for text in texts):
+        if len(texts) != len(ends) or not all(map(cutter.says, texts)):
             self.tally.left_out["completions without text, or with a token that ends two steps"] += 1
             return None
         most = sample.sampling.max_new_tokens
@@ -203,6 +196,16 @@ class StepLabeller:
             "low": [round(value.interval.low, 6) for value in kept],
             "high": [round(value.interval.high, 6) for value in kept],
         }
+
+
+def check_one_turn(task: Task, prompts: Iterable[Prompt]) -> None:
+    """Raises `InputError` for a prompt that is played in an environment."""
+    for prompt in prompts:
+        if task.environment_of(prompt) is not None:
+            raise InputError(
+                f"prompt {prompt.id} is played in an environment, whose answers cannot be drawn again from the middle: "
+                "label the steps of tasks that are answered in one turn"
+            )
 
 
 def verdict(task: Task, sample: Sample) -> bool | None:

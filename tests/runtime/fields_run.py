@@ -2,6 +2,7 @@
 
 from tests.runtime.fields_episodes import EPISODES
 from tests.runtime.fields_judges import JUDGES, LABELLED
+from tests.runtime.fields_learned import LEARNED, TRAINED
 from tests.runtime.fields_prompts import CHOSEN, PROMPTS
 from tests.runtime.fields_scorers import PROGRAMS, SCORERS
 from tests.runtime.fields_table import EVERY, PURE, SAVED, TINY, Row
@@ -139,4 +140,5 @@ RUN: list[Row] = [
 RUN += PROGRAMS
 RUN += LABELLED
 RUN += CHOSEN
-TABLE = [*PURE, *SCORERS, *EPISODES, *JUDGES, *PROMPTS, *RUN]
+RUN += TRAINED
+TABLE = [*PURE, *SCORERS, *EPISODES, *JUDGES, *PROMPTS, *LEARNED, *RUN]

@@ -19,7 +19,7 @@ import torch
 from ropewalk.algorithms.controllers import controller
 from ropewalk.algorithms.credit import gae_credit, group_credit
 from ropewalk.config.load import ConfigError
-from ropewalk.data.read import pairs
+from ropewalk.data.read import labelled_steps, pairs
 from ropewalk.models.load import fresh_policy
 from ropewalk.models.packed import token_batch
 from ropewalk.monitors.health import diagnose
@@ -53,6 +53,7 @@ from tests.parity.beds import bed, network, policy_batch, samples
 from tests.rollout.helpers import version_of
 from tests.runtime.episode_observers import played, scoring_threads
 from tests.runtime.judge_observers import advised, labelled
+from tests.runtime.learned_observers import rewarded, step_ids
 from tests.runtime.prompt_observers import flat, order, selected, sifted
 from tests.runtime.runs import contents, files, lines, parts, without_times
 from tests.runtime.scorer_observers import judged, shut
@@ -113,6 +114,7 @@ def _run(bench: Bench, name: str, settings: Settings) -> Any:
         "metrics": [without_times(row) for row in done.metrics()],
         "samples": lines(done.samples_file),
         "pairs": lines(out / "pairs.jsonl"),
+        "steps": lines(out / "steps.jsonl"),
         "status": {**done.status(), "reason": str(done.status().get("reason")).replace(str(out), "")},
         "files": [re.sub(r"tfevents.*", "tfevents", name) for name in files(out)] if out.exists() else [],
         "weights": weights,
@@ -307,6 +309,8 @@ def read(_: Bench, name: str, settings: Settings) -> Any:
     try:
         if recipe.method == "reward_model":
             return pairs(recipe.data)[0]
+        if recipe.method == "process_reward_model":
+            return labelled_steps(recipe.data, recipe.data.step)[0]
         return list(read_text(recipe.data, recipe.seed, Silent()))
     except RopewalkError as error:
         return str(error)
@@ -427,6 +431,8 @@ OBSERVERS: Mapping[str, Callable[[Bench, str, Settings], Any]] = {
     one.__name__: one
     for one in (
         run,
+        rewarded,
+        step_ids,
         judged,
         shut,
         online,

@@ -3,6 +3,7 @@
 A field that is in no row, a row for a field that is gone, and a row whose observable does not change fail.
 """
 
+import itertools
 import json
 import random
 from collections.abc import Iterator, Mapping
@@ -15,10 +16,12 @@ from ropewalk.config.schema import keys
 from ropewalk.runtime.recipe import SCHEMA
 from tests.runtime.fields_episodes import EPISODES
 from tests.runtime.fields_judges import JUDGES
+from tests.runtime.fields_learned import LEARNED
 from tests.runtime.fields_prompts import PROMPTS
 from tests.runtime.fields_run import RUN, TABLE
 from tests.runtime.fields_scorers import SCORERS
 from tests.runtime.fields_table import BASES, PURE, Row
+from tests.runtime.learned_observers import make_rewards
 from tests.runtime.observers import OBSERVERS, RUNS, Bench
 
 # --- the table is whole ---------------------------------------------------------------------------
@@ -37,8 +40,16 @@ def test_every_field_is_in_the_table_once() -> None:
     assert sorted({name for name in named if named.count(name) > 1}) == []
 
 
+RECIPES = (
+    "PPORecipe",
+    "GRPORecipe",
+    "SFTRecipe",
+    "RewardModelRecipe",
+    "ProcessRewardModelRecipe",
+    "SampleRecipe",
+)
 REFUSED = {
-    *(f"{recipe}.hardware" for recipe in ("PPORecipe", "GRPORecipe", "SFTRecipe", "RewardModelRecipe", "SampleRecipe")),
+    *(f"{recipe}.hardware" for recipe in RECIPES),
     *(f"{recipe}.data" for recipe in ("PPORecipe", "GRPORecipe", "SampleRecipe")),
     *("Hardware.device", "PPORecipe.health", "GRPORecipe.health", "PPORecipe.reward_model"),
 }
@@ -60,6 +71,7 @@ def bench(
     for name, text in written().items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text.replace("@policy", str(tiny_policy)))
+    make_rewards(folder, tiny_reward_model)
     return Bench(folder, tiny_policy, tiny_pairs, tiny_reward_model)
 
 
@@ -77,9 +89,22 @@ def written() -> dict[str, str]:
     texts = [f"[ {c} is {w} {'and cool ' * (n % 2)}." for n, w in enumerate(words) for c in cities]
     sides = [{"prompt": t[: t.rindex(" ", 0, -2)], "completion": t[t.rindex(" ", 0, -2) + 1 : -2]} for t in texts]
     pairs = [{"prompt": s["prompt"], "chosen": "big", "rejected": s["completion"]} for s in sides]
+    steps = [
+        {"prompt": f"[ {city} is {one}", "steps": [f"and {other}", f" {one}"], "labels": [0.25 * (n % 4), n % 2]}
+        for n, (one, other) in enumerate(itertools.permutations(words, 2))
+        for city in cities[: 1 + n % 2]
+    ]
     sums = [{"question": f"What is {n} + 5?", "answer": f"It is #### {n + 5}"} for n in range(2, 14)]
     both = [
-        {"text": s["prompt"], **p, "gold": "3", "question": s["prompt"], "answer": "#### 3"}
+        {
+            "text": s["prompt"],
+            **p,
+            "gold": "3",
+            "question": s["prompt"],
+            "answer": "#### 3",
+            "steps": ["a"],
+            "labels": [0],
+        }
         for s, p in zip(sides, pairs, strict=True)
     ]
     talk = [{"role": "user", "content": "hi"}]
@@ -90,6 +115,10 @@ def written() -> dict[str, str]:
             "i": f"id{n}",
             "m": n,
             "n": 2 * n,
+            "s": [f"{n} s", "t"],
+            "s2": ["u", f"{n} v"],
+            "l": [0.25, 1],
+            "l2": [0, 0],
             "talk": [*talk, {"role": "user", "content": str(n)}],
         }
         for n in range(2, 14)
@@ -105,6 +134,8 @@ def written() -> dict[str, str]:
         "demos.jsonl": jsonl(sides),
         "few_demos.jsonl": jsonl(sides[:5]),
         "few_pairs.jsonl": jsonl(pairs),
+        "steps.jsonl": jsonl(steps),
+        "few_steps.jsonl": jsonl(steps[:9]),
         "gsm8k.jsonl": jsonl(sums),
         "other.jsonl": jsonl(sums[2:]),
         "gold.jsonl": jsonl(gold),
@@ -123,6 +154,7 @@ def written() -> dict[str, str]:
         + '[critic]\nstart = "reward_model"\n[reward.components.reward_model]\nnormalise.kind = "initial_mean"\n',
         "sft.toml": 'method = "sft"\n[data]\nkind = "city"\n',
         "rm.toml": 'method = "reward_model"\n',
+        "prm.toml": 'method = "process_reward_model"\n',
         "sample.toml": 'method = "sample"\n' + CITY + '[rollout]\ngroup_size = 2\n[labels]\nkind = "bradley_terry"\n',
         "chain.toml": 'method = "stages"\n'
         '[[stage]]\nname = "a"\nrecipe = "city-pairs"\n'
@@ -163,7 +195,7 @@ def check(row: Row, bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    "row", [*PURE, *SCORERS, *EPISODES, *JUDGES, *PROMPTS], ids=lambda row: row.fields.replace(" ", "+")
+    "row", [*PURE, *SCORERS, *EPISODES, *JUDGES, *PROMPTS, *LEARNED], ids=lambda row: row.fields.replace(" ", "+")
 )
 def test_a_setting_changes_what_is_computed(row: Row, bench: Bench) -> None:
     """Fault Q3: without training anything."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ropewalk.data.steps import Decode, step_ends
+from ropewalk.data.steps import Decode, says_something, step_ends
 from ropewalk.records.errors import InputError
 from ropewalk.records.metric import Metric, merge
 from ropewalk.records.packed import PackedBatch
@@ -39,6 +39,10 @@ class StepCutter:
     decode: Decode
     eos_ids: tuple[int, ...]
     separator: str
+
+    def says(self, step: str) -> bool:
+        """Whether there is something in a step but white space and separators."""
+        return says_something(step, self.separator)
 
     def ends(self, said: Said) -> list[int]:
         """Places of the steps' last tokens among the policy's own tokens. Each turn of the policy is cut by itself."""
