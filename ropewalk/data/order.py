@@ -89,8 +89,13 @@ class PromptOrder:
         return [self.members[source][row] for source, row in turns], after
 
     def first(self, count: int) -> list[int]:
-        """Prompts to measure something on before the run: `count` of each source, in the order of the data."""
-        return [members[i % len(members)] for i in range(count) for members in self.members.values()]
+        """Prompts to measure something on before the run: `count` of each part, of its difficulties in turn, in the
+        order of the data."""
+        found = []
+        for part in self.weights.parts:
+            mine = [self.members[source.name] for source in self.weights.sizes if source.part == part]
+            found += [mine[n % len(mine)][n // len(mine) % len(mine[n % len(mine)])] for n in range(count)]
+        return found
 
 
 def sources_of(prompts: Sequence[Prompt], parts: Sequence[str], *, by_difficulty: bool) -> dict[Source, list[int]]:

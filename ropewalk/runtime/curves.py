@@ -13,8 +13,9 @@ MOST_TASKS = 32
 
 
 def task_metrics(samples: Sequence[Sample], rewards: Sequence[float | None]) -> dict[str, Metric]:
-    """`task/NAME/…` of the tasks that samples name: `share` of the samples, `reward`, `length`, `score/SCORER`, and
-    `no_variance`, the share of its groups whose rewards are all equal. Nothing where no sample names one.
+    """`task/NAME/…` of the tasks that samples name: `share` of the samples, `reward`, `length`, `score/SCORER` with the
+    share that it `failed` on, and `no_variance`, the share of its groups whose rewards are all equal. Nothing where no
+    sample names one.
 
     `rewards` are None where a sample has none.
     """
@@ -35,7 +36,7 @@ def task_metrics(samples: Sequence[Sample], rewards: Sequence[float | None]) -> 
             **{
                 f"task/{task}/{name}": metric
                 for name, metric in scores.items()
-                if name.count("/") == 1 and metric.count
+                if metric.count and (name.count("/") == 1 or name.endswith("/failed"))
             },
         }
     return metrics

@@ -24,7 +24,7 @@ from ropewalk.runtime.learned.read import Reader, Said
 from ropewalk.runtime.loop import Credited
 from ropewalk.runtime.state import RunState
 from ropewalk.tasks.judging.measure import judge_metrics
-from ropewalk.tasks.scoring.compose import about_sample, compose
+from ropewalk.tasks.scoring.compose import about_sample, compose, observe
 from ropewalk.tasks.scoring.config import Reward
 from ropewalk.tasks.scoring.run import check_failures, outcome_metrics
 
@@ -44,7 +44,10 @@ class OnlineCredit:
         drawn = [*samples, *experience.dropped]
         check_failures(drawn, self.reward.failure_limit, self.reward.components)
         about = [about_sample(sample) for sample in samples]
-        composed = compose(self.reward, [s.scores for s in samples], state.rewards, about)
+        # Statistics over all scores so far take in what is dropped, too.
+        dropped = [about_sample(sample) for sample in experience.dropped]
+        before = observe(self.reward, [s.scores for s in experience.dropped], state.rewards, dropped)
+        composed = compose(self.reward, [s.scores for s in samples], before, about)
         batch = experience.batch.with_columns(rows={"rewards": composed.reward_R, "valid": composed.valid_R})
         columns = torch_columns(batch)
         beta = KLState.from_json(dict(state.kl)) if state.kl else None

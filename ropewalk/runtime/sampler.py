@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from ropewalk.data.ledger import DataLedger
+from ropewalk.data.order import prompt_order
 from ropewalk.models.config import FolderModel
 from ropewalk.models.language import Language
 from ropewalk.records.errors import InputError
@@ -34,6 +36,16 @@ class Sampler:
     rollouts: Rollouts
     language: Language
     prompts: TokenisedPrompts
+
+    def prompts_of(self, count: int, purpose: str) -> list[int]:
+        """So many of the prompts, in an order drawn by the seed; of a mixture by the weights of its parts."""
+        order = prompt_order(
+            self.prompts.prompts,
+            self.rollouts.task.weights,
+            None,
+            lambda some: DataLedger(len(some), self.rollouts.seed, purpose),
+        )
+        return order.next(order.start, count, 0.0)[0]
 
     def samples(self, chosen: Sequence[int], *, group_size: int, iteration: int) -> list[Sample]:
         """Scored samples of these prompts; (seed, iteration) decides what is drawn."""

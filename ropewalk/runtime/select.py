@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ropewalk.data.config import Reaches, Select
-from ropewalk.data.ledger import DataLedger, fingerprint
+from ropewalk.data.ledger import fingerprint
 from ropewalk.data.order import DIFFICULTY, PART
 from ropewalk.data.select.rates import PassRate, rates_of, write_rates
 from ropewalk.data.select.selection import Selection, choose
@@ -125,7 +125,7 @@ def select(
     files, shown = Files(Path(out)), progress or Silent()
     path, dtype = model_of(job)
     with _folder(files, overwrite=overwrite), open_sampler(path, asking_of(job, task), shown, dtype=dtype) as sampler:
-        chosen = _asked(sampler, job, settings)
+        chosen = _asked(sampler, settings)
         prompts = [sampler.prompts.prompts[i] for i in chosen]
         _same_origin(files, sampler, job, settings, prompts)
         _draw(files, sampler, chosen, settings.samples, shown)
@@ -173,13 +173,18 @@ def _folder(files: Files, *, overwrite: bool) -> Iterator[None]:
             shutil.rmtree(folder)
 
 
-def _asked(sampler: Sampler, job: SampleRecipe, settings: Select) -> list[int]:
+def _asked(sampler: Sampler, settings: Select) -> list[int]:
     """The prompts looked at, in the task's order; so many drawn by the seed, or all."""
     count = len(sampler.prompts)
     if settings.prompts is None or settings.prompts >= count:
         return list(range(count))
-    drawn, _ = DataLedger(count, job.seed, "select").next(settings.prompts)
-    return sorted(int(i) for i in drawn)
+    # A mixture goes through its smallest part again before the others are through.
+    chosen: dict[int, None] = {}
+    wanted = settings.prompts
+    while len(chosen) < settings.prompts:
+        chosen = dict.fromkeys(sampler.prompts_of(wanted, "select"))
+        wanted *= 2
+    return sorted(list(chosen)[: settings.prompts])
 
 
 def _same_origin(

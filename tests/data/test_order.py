@@ -82,7 +82,9 @@ def test_one_source_is_the_order_of_its_ledger() -> None:
 
 def test_what_is_measured_first_is_of_every_source() -> None:
     made = order({"a": 2, "b": 3}, {"a": 1.0, "b": 1.0})
-    assert made.first(3) == [0, 2, 1, 3, 0, 4]
+    assert made.first(3) == [0, 1, 0, 2, 3, 4]
+    split = order({"a": 4, "b": 3}, {"a": 1.0, "b": 1.0}, Curriculum())
+    assert split.first(5) == [0, 1, 2, 3, 1, 4, 5, 6, 4, 5], "of each difficulty in turn, each by itself"
 
 
 def test_other_prompts_or_parts_are_refused_on_resume() -> None:
