@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ropewalk.data.ledger import DataLedger
 from ropewalk.data.read import plain
 from ropewalk.monitors.samples import sample_record
 from ropewalk.records.errors import InputError
@@ -163,11 +162,11 @@ def label_steps(job: SampleRecipe, config: StepLabels, run: Run, *, task: Task |
     (path, dtype), asking = model_of(job), asking_of(job, task)
     check_one_turn(asking.task, asking.task.split(asking.split))
     with open_sampler(path, asking, progress, dtype=dtype) as sampler:
-        order, _ = DataLedger(len(sampler.prompts), job.seed, "sample").next(job.rollout.prompts)
+        order = sampler.prompts_of(job.rollout.prompts, "sample")
         progress.begin("labelling steps", len(order))
         parts = []
         for start in range(0, len(order), CHUNK_LABELLED):
-            chosen = [int(i) for i in order[start : start + CHUNK_LABELLED]]
+            chosen = order[start : start + CHUNK_LABELLED]
             parts.append(run.folder / PARTS / f"{start:08d}.json")
             if not parts[-1].exists():
                 parts[-1].parent.mkdir(exist_ok=True)
