@@ -30,6 +30,8 @@ class Turns:
     eos_ids: tuple[int, ...]
     _lock: threading.RLock = field(default_factory=threading.RLock, repr=False)
     """Tokenizers keep settings that one thread may change under another."""
+    _longest: list[int] = field(default_factory=list, repr=False)
+    """Bytes of the longest token, once it is known."""
     _heard: dict[Speaker, Speaker] = field(default_factory=dict, repr=False)
     """As whom the template lets a speaker be heard."""
 
@@ -60,6 +62,13 @@ class Turns:
                     f"in generation_config.json, or {ALTERNATIVES}"
                 )
             return ids[first + 1 :] if ended else ids
+
+    def exceeds(self, messages: Sequence[Message], tokens: int) -> bool:
+        """Whether messages are so long that no encoding of them could have as few tokens: told without encoding."""
+        if not self._longest:
+            with self._lock:
+                self._longest.append(max(16, *(len(token.encode()) for token in self.tokenizer.get_vocab())))
+        return sum(len(message.content) for message in messages) > tokens * self._longest[0]
 
     def decoded(self, ids: Sequence[int]) -> str:
         """Text of ids with the names of special tokens in it; for readers, never to be turned back."""

@@ -231,9 +231,12 @@ class _Playing:
         story, talk = self.story, self.player.rules.talk
         opening = self._asked(lambda: _opening(world.reset(self.casting.prompt)))
         tools = self._asked(lambda: tuple(world.tools))
+        context = self.player.rules.context_tokens
+        if talk.turns.exceeds(opening, context):
+            return "context"
         told, ids = talk.opening(opening, tools)
         while True:
-            if len(story.ids) + len(ids) >= self.player.rules.context_tokens:
+            if len(story.ids) + len(ids) >= context:
                 return "context"
             story.read(ids, told)
             most, limit = self._most_tokens()
@@ -250,6 +253,8 @@ class _Playing:
             if (end := self._limit_reached(limit if cut else "")) is not None:
                 return end
             told = list(response.messages)
+            if talk.turns.exceeds(told, context):
+                return "context"
             ids = talk.between(story.messages, told, tools, ended=_has_end(completion))
 
     def _most_tokens(self) -> tuple[int, str]:

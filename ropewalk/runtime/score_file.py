@@ -28,6 +28,7 @@ from ropewalk.runtime.config import LEARNED, GivenTask, Judging, PromptData, Tas
 from ropewalk.runtime.progress import Progress, Silent
 from ropewalk.runtime.recipe import built_in, read_recipe, recipe_path
 from ropewalk.runtime.run import Run
+from ropewalk.tasks.environments.protocol import EPISODE
 from ropewalk.tasks.files import task_from_file
 from ropewalk.tasks.scoring.compose import About, Composed, Statistics, compose
 from ropewalk.tasks.scoring.config import NoLength, Reward
@@ -292,6 +293,8 @@ def _line(row: FileRow, number: int, judge: Judge, asked: Asked) -> Line:
         raise InputError(f"{row.where} has finish = {finish!r}: it is one of {', '.join(get_args(Finish))}")
     prompt = asked.prompt(row)
     sample = _sample(prompt, number, text, finish, tokens or 0)
+    if EPISODE in fields:
+        sample = replace(sample, info={EPISODE: fields[EPISODE]})
     return Line(row.where, fields, prompt, sample.with_scores(**_known(row, judge)), tokens)
 
 

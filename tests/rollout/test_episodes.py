@@ -159,6 +159,18 @@ def test_an_opening_that_does_not_fit_is_a_failed_rollout() -> None:
     assert "its opening does not fit into the 10 tokens" in str(found.told(0)["error"])
 
 
+def test_a_world_that_says_too_much_is_not_even_read() -> None:
+    """A gigabyte would take minutes to encode; the turn it answers keeps its reward."""
+
+    def reply(_: Turn) -> Response:
+        return Response((Message("user", "x " * 200_000_000),), 0.5)
+
+    started = time.monotonic()
+    found = play(castings(counting(Log(), reply=reply), 1, 1))
+    assert found.ended() == ["context"] and found.told(0)["reward"] == 0.5
+    assert time.monotonic() - started < 5 and len(str(found.told(0))) < 1000
+
+
 class Raises(Count):
     """Goes wrong in one place."""
 

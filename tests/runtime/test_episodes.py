@@ -1,6 +1,8 @@
 """Episodes through the whole line: drawn on every host, scored, trained on by GRPO and PPO, sampled into a file."""
 
 import json
+import os
+import signal
 import threading
 import time
 from collections.abc import Mapping
@@ -21,7 +23,10 @@ from ropewalk.runtime.experience import Experience
 from ropewalk.runtime.look import Look
 from ropewalk.runtime.recipe import read_recipe
 from ropewalk.runtime.sample import sample
+from ropewalk.runtime.score_file import score_file
 from ropewalk.runtime.train import train
+from ropewalk.tasks.environments.number_guess import NumberGuess
+from ropewalk.tasks.environments.protocol import Response, Turn
 from ropewalk.tasks.task import Task
 from ropewalk.training.packing import pack_samples
 from tests.fakes import tiny_llama
@@ -282,6 +287,35 @@ def test_sample_writes_episodes(place: Path, tmp_path: Path) -> None:
         assert row["completion"] == row["episode"]["messages"][-1]["content"]
     again = sample(place / "recipe.toml", out=tmp_path / "again.jsonl", set={"rollout.prompts": 2})
     assert [s.tokens_T.tolist() for s in again] == [s.tokens_T.tolist() for s in samples]
+
+
+def test_a_file_of_episodes_is_scored_offline_by_the_same_code(place: Path, tmp_path: Path) -> None:
+    samples = sample(place / "recipe.toml", out=tmp_path / "samples.jsonl", set={"rollout.prompts": 2})
+    found = score_file(str(place / "recipe.toml"), tmp_path / "samples.jsonl")
+    assert [line.sample.scores for line in found.lines] == [s.scores for s in samples]
+
+
+def test_a_rank_that_dies_among_episodes_ends_them(place: Path) -> None:
+    """Fault J3: one sentence, every world closed, no thread left."""
+    with made(place, hardware__processes=2) as run:
+        rollouts: Any = run.work.source.rollouts  # type: ignore[attr-defined]
+        ranks = [process.pid for process in run.crew._processes]  # type: ignore[attr-defined]
+        closed: list[int] = []
+
+        class Deadly(NumberGuess):
+            def respond(self, turn: Turn) -> Response:
+                os.kill(ranks[1], signal.SIGKILL)
+                return super().respond(turn)
+
+            def close(self) -> None:
+                closed.append(1)
+
+        deadly = replace(rollouts, task=replace(rollouts.task, environment=Deadly))
+        asked = list(zip(run.work.source.prompts.prompts, run.work.source.prompts.ids, strict=True))  # type: ignore[attr-defined]
+        with pytest.raises(RunStopped, match="rank 1 ended with exit code -9"):
+            deadly.draw(asked, group_size=4, iteration=0)
+        assert len(closed) == 4 * len(asked)
+    assert not [t for t in threading.enumerate() if t.name.startswith(("ropewalk-episode", "ropewalk-scorer"))]
 
 
 def test_evaluation_plays_episodes(place: Path, tmp_path: Path) -> None:
