@@ -2,8 +2,9 @@
 
     reset(prompt) ─▶ messages ─▶ policy speaks ─▶ respond(turn) ─▶ messages, reward, done ─▶ policy speaks ─▶ …
 
-One environment object serves one episode. It knows no engine, no tokens and no clock: limits are kept by whoever plays
-the episode. What it raises ends its own episode as a failed rollout and nothing else.
+One environment object serves one episode: it is made, called and closed by one thread, beside others with theirs. It
+knows no engine, no tokens and no clock: limits are kept by whoever plays the episode. What it raises ends its own
+episode as a failed rollout and nothing else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
