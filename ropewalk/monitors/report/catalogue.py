@@ -76,6 +76,8 @@ _CATALOGUE: tuple[_Line, ...] = (
         "task/no_variance",
         "All rewards equal: they teach nothing.",
     ),
+    ("task/(.+/score/.+)/failed", TASKS, "Samples not scored, by task", "share", "task/failed", "By task and scorer."),
+    ("task/(.+/score/.+)", TASKS, "Scores of each task", "", "task/score", "By task and scorer."),
     ("task/(.+)", TASKS, r"Task: \1", "", "", ""),
     ("drawn/reward", TASKS, "Reward of all that was drawn", "", "", "Dropped groups included; without learned parts."),
     ("groups/drawn", TASKS, "Groups drawn", "groups", "", "To find those that teach something."),
