@@ -1,4 +1,4 @@
-"""The small shell says what the system's own tools say, on a table of command lines; what it does not know, it tells."""
+"""The small shell says what the system's own tools say, on a table of command lines; what it does not know is told."""
 
 import os
 import shutil
