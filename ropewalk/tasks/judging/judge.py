@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeAlias
 from ropewalk.records.prompt import Json, Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Abstain, Failed, Outcome, Score
+from ropewalk.tasks.environments.protocol import EPISODE
 from ropewalk.tasks.judging import pairwise, rubric
 from ropewalk.tasks.judging.config import NoReasoning, PairwiseJudge, ReferenceAnswer, RubricJudge, Siblings
 from ropewalk.tasks.judging.desk import Desk, Reply
@@ -94,7 +95,7 @@ class Judge:
     ) -> list[tuple[Outcome, dict[str, Json]]]:
         reasoned = not isinstance(config.reasoning, NoReasoning)
         questions = [
-            rubric.ask(prompts[s.prompt_id].dialogue, s.text, config.criteria, config.reasoning) for s in samples
+            rubric.ask(prompts[s.prompt_id].dialogue, answer_of(s), config.criteria, config.reasoning) for s in samples
         ]
         found: list[tuple[Outcome, dict[str, Json]]] = []
         for answer, remembered in self.desk.ask(questions):
@@ -107,7 +108,7 @@ class Judge:
     ) -> list[tuple[Outcome, dict[str, Json]]]:
         references = [reference_of(prompts[sample.prompt_id], against.field) for sample in samples]
         asked = [
-            (prompts[sample.prompt_id], sample.text, reference)
+            (prompts[sample.prompt_id], answer_of(sample), reference)
             for sample, reference in zip(samples, references, strict=True)
             if isinstance(reference, str)
         ]
@@ -133,7 +134,7 @@ class Judge:
             for ordered in [sorted(group, key=lambda place: samples[place].index)]
             for first, second in ring(len(ordered), against.opponents)
         ]
-        asked = [(prompts[samples[i].prompt_id], samples[i].text, samples[j].text) for i, j in pairs]
+        asked = [(prompts[samples[i].prompt_id], answer_of(samples[i]), answer_of(samples[j])) for i, j in pairs]
         met: list[list[Score | Failed]] = [[] for _ in samples]
         own: list[list[Comparison]] = [[] for _ in samples]
         for (i, j), comparison in zip(pairs, self.compare(asked), strict=True):
@@ -141,6 +142,21 @@ class Judge:
             met[j].append(_other_side(comparison.preference))
             own[i].append(comparison)
         return [(_mean(scores), _note(comparisons)) for scores, comparisons in zip(met, own, strict=True)]
+
+
+def answer_of(sample: Sample) -> str:
+    """What is judged of a sample: its text, or of an episode all turns from the policy's first one on."""
+    turns = turns_of(sample)
+    return "\n\n".join(f"{role}: {content}" for role, content in turns) if len(turns) > 1 else sample.text
+
+
+def turns_of(sample: Sample) -> list[tuple[str, str]]:
+    """Role and content of an episode's turns, from the policy's first one on; none for a sample of one turn."""
+    told = sample.info.get(EPISODE)
+    given = told.get("messages") if isinstance(told, dict) else None
+    turns = [(str(m.get("role")), str(m.get("content"))) for m in given or () if isinstance(m, dict)]  # type: ignore[union-attr]
+    first = next((place for place, (role, _) in enumerate(turns) if role == "assistant"), len(turns))
+    return turns[first:]
 
 
 def ring(count: int, opponents: int) -> list[tuple[int, int]]:

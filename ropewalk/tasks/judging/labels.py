@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ropewalk.data.intervals import wilson
-from ropewalk.records.errors import RunStopped
+from ropewalk.records.errors import InputError, RunStopped
 from ropewalk.records.prompt import Dialogue, Json, Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Failed, Score
-from ropewalk.tasks.judging.judge import Comparison, Judge
+from ropewalk.tasks.judging.judge import Comparison, Judge, turns_of
 
 MOST_FAILED_SHARE = 0.5
 
@@ -85,7 +85,9 @@ class Labelled(NamedTuple):
 
 
 def label(judge: Judge, prompts_by_id: Mapping[str, Prompt], samples: Sequence[Sample], rule: Rule) -> Labelled:
-    """Label pairs of every group. Raises `RunStopped` if most comparisons failed."""
+    """Label pairs of every group. Raises `RunStopped` if most comparisons failed, InputError for episodes."""
+    if any(len(turns_of(sample)) > 1 for sample in samples):
+        raise InputError("a preference pair holds answers of one turn, and these are episodes: label another task")
     ended = [sample for sample in samples if sample.finish == "stop"]
     pairs, identical = pairs_of(ended, rule.pairs)
     compared = judge.compare([(prompts_by_id[p.first.prompt_id], p.first.text, p.second.text) for p in pairs])

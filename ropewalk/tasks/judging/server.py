@@ -52,7 +52,7 @@ class _Ended(Exception):
 class ServerAsker:
     """Answers questions by a server. From any thread."""
 
-    def __init__(self, config: ServerJudge, *, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, config: ServerJudge, *, sleep: Callable[[float], object] | None = None) -> None:
         """Raises InputError if httpx or the key's variable is missing."""
         self._config = config
         self._http = optional_module("httpx", extra="tasks", need="a judge behind a server")
@@ -101,7 +101,7 @@ class ServerAsker:
                 batch.answered()
                 return answer
             if attempt < self._config.retries:
-                self._sleep(min(wait if asked_wait is None else asked_wait, LONGEST_WAIT_SECONDS))
+                (self._sleep or batch.wait)(min(wait if asked_wait is None else asked_wait, LONGEST_WAIT_SECONDS))
                 wait *= 2
         tries = self._config.retries + 1
         batch.gave_up(said)
@@ -153,6 +153,7 @@ class _Batch:
         self.over: str | None = None
         self._left = self._most = give_up_after
         self._lock = threading.Lock()
+        self._ended = threading.Event()
 
     def answered(self) -> None:
         """The server is there."""
@@ -167,8 +168,13 @@ class _Batch:
                 self.over = self.over or f"{why}: given up after {self._most} questions"
 
     def stop(self, why: str) -> None:
-        """Send nothing more."""
+        """Send nothing more, and wait for nothing."""
         self.over = self.over or why
+        self._ended.set()
+
+    def wait(self, seconds: float) -> object:
+        """Sleep, unless the batch is stopped."""
+        return self._ended.wait(seconds)
 
 
 def authorisation(variable: str | None) -> dict[str, str]:

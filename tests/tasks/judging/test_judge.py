@@ -17,6 +17,9 @@ from ropewalk.tasks.judging.config import NoReasoning, PairwiseJudge, Reasoning,
 from ropewalk.tasks.judging.judge import NOTE, as_scorer, ring
 from ropewalk.tasks.judging.measure import judge_metrics
 from ropewalk.tasks.judging.question import Answer, Question
+from ropewalk.tasks.scoring.code.layers import GATES, WEIGHTS, Layer, Layering, layered
+from ropewalk.tasks.scoring.compose import compose
+from ropewalk.tasks.scoring.config import Reward
 from tests.tasks.judging.askers import BY, Ruled, judge, prefers
 from tests.tasks.samples import sample
 
@@ -276,3 +279,43 @@ def test_criteria_reach_the_judge() -> None:
         )
         made.append(lambda asker=asker: asker.asked[0].messages[0].content)  # type: ignore[misc]
     assert all("Rhyme {counts}." in text() for text in made)
+
+
+# --- episodes and the code reward -----------------------------------------------------------------
+
+
+def test_of_an_episode_all_turns_are_judged() -> None:
+    turns = [
+        ("system", "Use tools."),
+        ("user", "2 + 2?"),
+        ("assistant", "calc(2 + 2)"),
+        ("tool", "4"),
+        ("assistant", "4"),
+    ]
+    messages = [{"role": role, "content": content} for role, content in turns]
+    asker = Ruled(lambda _: Answer("7"))
+    judge(RUBRIC, asker).judge(PROMPTS, [replace(sample("4"), info={"episode": {"messages": messages}})], everybody)
+    (question,) = asker.asked
+    assert "assistant: calc(2 + 2)\n\ntool: 4\n\nassistant: 4\n</answer" in question.messages[0].content
+    assert "Use tools." not in question.messages[0].content
+    one_turn = replace(sample("4"), info={"episode": {"messages": messages[1:3]}})
+    judge(RUBRIC, asker).judge(PROMPTS, [one_turn], everybody)
+    assert f"\n{one_turn.text}\n</answer" in asker.asked[-1].messages[0].content
+
+
+LAYER = st.sampled_from([Score(0.0), Score(0.5), Score(1.0), Abstain("no tests")])
+
+
+@given(LAYER, LAYER, LAYER, LAYER, st.floats(0, 1))
+def test_a_judge_behind_gates_is_the_judges_layer_of_the_code_reward(
+    form: Score | Abstain, compiles: Score | Abstain, public: Score | Abstain, hidden: Score | Abstain, mark: float
+) -> None:
+    """A component of weight 0.1 that counts where every layer before it is full, or has nothing to say."""
+    told: dict[Layer, Score | Abstain] = {"format": form, "compile": compiles, "public": public, "hidden": hidden}
+    whole = layered({**told, "judge": Score(mark)}, Layering())[1]
+    gated, without = layered(told, Layering())
+    gates = [{"on": f"code_{name}", "at_least": GATES[name], "abstained": "open"} for name in told]
+    reward = Reward.model_validate({"components": {"code": {}, "critic": {"weight": WEIGHTS["judge"], "gates": gates}}})
+    row = {"code": without, "critic": Score(mark), **{f"code_{name}": gated[name] for name in told}}
+    composed = compose(reward, [row], {})
+    assert isinstance(whole, Score) and composed.reward_R[0] == pytest.approx(whole.value, abs=1e-6)

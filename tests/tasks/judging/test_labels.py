@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropewalk.data.read import pairs as read_pairs
-from ropewalk.records.errors import RunStopped
+from ropewalk.records.errors import InputError, RunStopped
 from ropewalk.records.files import dumps
 from ropewalk.records.score import Failed
 from ropewalk.tasks.judging.config import PairwiseJudge
@@ -115,3 +115,10 @@ def test_a_judge_that_mostly_fails_stops_the_job_with_its_reason() -> None:
 def test_nothing_to_compare_is_no_label() -> None:
     made = labelled(["a", "a"])
     assert made.rows == [] and made.statistics.order_agreement is None and made.statistics.remembered is None
+
+
+def test_episodes_are_no_pairs() -> None:
+    turns = [{"role": "assistant", "content": "a"}, {"role": "tool", "content": "b"}]
+    samples = [replace(one, info={"episode": {"messages": turns}}) for one in group(["a", "b"])]
+    with pytest.raises(InputError, match="one turn"):
+        label(judge(CONFIG, Ruled(prefers(length))), PROMPTS, samples, STRICT)

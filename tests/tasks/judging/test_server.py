@@ -2,6 +2,7 @@
 
 import json
 import math
+import signal
 import socket
 import threading
 import time
@@ -377,3 +378,22 @@ def test_reasons_of_a_server_judge_work_for_pairs() -> None:
         )
     assert scores(found) == [0.5, 0.5] and server.asked[0]["max_tokens"] == 9
     assert isinstance(PairwiseJudge(by=ServerJudge(model="x")).reasoning, NoReasoning)
+
+
+def test_a_batch_that_is_interrupted_does_not_wait_for_its_retries() -> None:
+    """Ctrl-C in the middle: whoever sleeps before another try is woken."""
+    asked = ServerAsker(ServerJudge(base_url="http://127.0.0.1:9/v1", model="judge", retries=20, concurrency=2))
+    started = time.monotonic()
+
+    def interrupt() -> None:
+        time.sleep(0.3)
+        main = threading.main_thread().ident
+        assert main is not None
+        signal.pthread_kill(main, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        asked.ask([WORDS] * 8)
+    thread.join()
+    assert time.monotonic() - started < 5
