@@ -6,6 +6,7 @@ from tests.runtime.fields_learned import LEARNED, TRAINED
 from tests.runtime.fields_prompts import CHOSEN, PROMPTS
 from tests.runtime.fields_scorers import PROGRAMS, SCORERS
 from tests.runtime.fields_table import EVERY, PURE, SAVED, TINY, Row
+from tests.runtime.fields_worlds import WORLDS
 
 NEW = {"start_from": "none", "model": {"kind": "folder", "path": "@other"}}
 RUN: list[Row] = [
@@ -141,4 +142,4 @@ RUN += PROGRAMS
 RUN += LABELLED
 RUN += CHOSEN
 RUN += TRAINED
-TABLE = [*PURE, *SCORERS, *EPISODES, *JUDGES, *PROMPTS, *LEARNED, *RUN]
+TABLE = [*PURE, *SCORERS, *EPISODES, *JUDGES, *PROMPTS, *LEARNED, *WORLDS, *RUN]

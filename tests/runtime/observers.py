@@ -57,6 +57,7 @@ from tests.runtime.learned_observers import rewarded, step_ids
 from tests.runtime.prompt_observers import flat, order, selected, sifted
 from tests.runtime.runs import contents, files, lines, parts, without_times
 from tests.runtime.scorer_observers import judged, shut
+from tests.runtime.world_observers import opened
 
 Settings = Mapping[str, Any]
 
@@ -464,6 +465,7 @@ OBSERVERS: Mapping[str, Callable[[Bench, str, Settings], Any]] = {
         flat,
         sifted,
         selected,
+        opened,
     )
 }
 RUNS: Sequence[str] = ("run", "together", "selected", "labelled")

@@ -21,6 +21,7 @@ from tests.runtime.fields_prompts import PROMPTS
 from tests.runtime.fields_run import RUN, TABLE
 from tests.runtime.fields_scorers import SCORERS
 from tests.runtime.fields_table import BASES, PURE, Row
+from tests.runtime.fields_worlds import WORLDS, door
 from tests.runtime.learned_observers import make_rewards
 from tests.runtime.observers import OBSERVERS, RUNS, Bench
 
@@ -144,6 +145,8 @@ def written() -> dict[str, str]:
         "fewer.jsonl": jsonl(chosen[:7]),
         "parts/train.jsonl": jsonl(both),
         "parts/test.jsonl": jsonl(both[3:]),
+        "door.py": door(3),
+        "other_door.py": door(4),
         "task.py": tasks % ("mine", scorers),
         "other_task.py": tasks % ("yours", scorers),
         "scorer.py": "def score(prompt, sample): return 1.0\ndef half(prompt, sample): return 0.5\n",
@@ -195,7 +198,9 @@ def check(row: Row, bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    "row", [*PURE, *SCORERS, *EPISODES, *JUDGES, *PROMPTS, *LEARNED], ids=lambda row: row.fields.replace(" ", "+")
+    "row",
+    [*PURE, *SCORERS, *EPISODES, *JUDGES, *PROMPTS, *LEARNED, *WORLDS],
+    ids=lambda row: row.fields.replace(" ", "+"),
 )
 def test_a_setting_changes_what_is_computed(row: Row, bench: Bench) -> None:
     """Fault Q3: without training anything."""
