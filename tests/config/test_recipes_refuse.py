@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ropewalk.config.load import ConfigError, load, read_toml, to_toml
-from ropewalk.runtime.recipe import SCHEMA, RewardModelRecipe, SFTRecipe, StagesRecipe, built_in, load_recipe
+from ropewalk.runtime.recipe import SCHEMA, RowRecipe, StagesRecipe, built_in, load_recipe
 from tests.config.mutations import mutations
 
 
@@ -33,7 +33,7 @@ def test_numbers_that_no_generator_or_thread_pool_takes_are_refused(path: Path) 
     wrong: list[tuple[str, object]] = [("seed", -1), ("seed", 2**63)]
     if not isinstance(recipe, StagesRecipe):
         wrong += [("hardware.threads", 0), ("hardware.threads", -1)]
-        if not isinstance(recipe, SFTRecipe | RewardModelRecipe) and recipe.task.kind in ("city", "sums"):
+        if not isinstance(recipe, RowRecipe) and recipe.task.kind in ("city", "sums"):
             wrong.append(("task.seed", -1))
     for key, value in wrong:
         with pytest.raises(ConfigError) as caught:
