@@ -12,6 +12,7 @@ from ropewalk.config.schema import Section, Seed
 from ropewalk.data.config import RowFile
 from ropewalk.tasks.scoring.kinds.config import Scorers
 from ropewalk.tasks.scoring.numbers import AnswerPlace
+from ropewalk.tasks.scoring.sandbox.jail import Isolation
 
 Share: TypeAlias = Annotated[float, Field(ge=0.0, le=1.0)]
 Count: TypeAlias = Annotated[int, Field(ge=1)]
@@ -104,6 +105,8 @@ class GymTask(Section):
     """Follows the question in the prompt."""
     answer: Literal["tags", "text"] = "tags"
     """What counts as the answer: the last `<answer>…</answer>`, or the whole completion."""
+    isolation: Isolation = "bubblewrap"
+    """Of the sandbox that checks answers to `simple_integration`; the others need none."""
     prompts: Count = 512
     """Training prompts; at most as many as there are."""
     heldout_prompts: Count = 128

@@ -1,8 +1,9 @@
 """Procedural tasks of the package reasoning-gym, any of its generators by name, each with its own verifier.
 
-What holds: the verifier runs in this process on what a model wrote, so a generator whose verifier evaluates that text
-is refused by name, as is one that takes wrong answers for right or makes other prompts each time (`REFUSED`); a gold
-answer that its own verifier does not take is refused when the prompts are made. No held-out prompt is a training one.
+What holds: nothing of what a model wrote is evaluated in this process. A generator whose own verifier would do that is
+judged by a check of `gym_checks` instead, integrals in a sandbox. One that takes wrong answers for right, or makes
+other prompts each time, is refused by name (`REFUSED`). A gold answer that is not taken is refused when the prompts
+are made (of an integral, one that could not be read). No held-out prompt is a training one.
 """
 
 import io
@@ -13,7 +14,7 @@ from contextlib import contextmanager, redirect_stdout
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,24 +25,26 @@ from ropewalk.records.prompt import Message, Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Failed, Outcome, Score
 from ropewalk.tasks.config import GymTask
+from ropewalk.tasks.gym_checks import INTEGRALS, PACKAGES, checks, readable
 from ropewalk.tasks.scoring.rules.text import answer_of
+from ropewalk.tasks.scoring.sandbox.limits import Limits
+from ropewalk.tasks.scoring.sandbox.shared import Shutting
 from ropewalk.tasks.task import HELDOUT, TRAIN, Task
 
-_EVALUATES = "its verifier evaluates the answer as Python code"
-_PARSES = "its verifier hands the answer to sympy's parser, which evaluates it as Python code"
 _DIFFERS = "it makes other prompts in every process, so that a run cannot be resumed"
 _LENIENT = "its verifier takes wrong answers for right"
 REFUSED: Mapping[str, str] = {
-    **dict.fromkeys(("binary_matrix", "n_queens", "spiral_matrix", "string_insertion"), _EVALUATES),
-    **dict.fromkeys(("countdown", "intermediate_integration", "polynomial_multiplication"), _PARSES),
-    **dict.fromkeys(("puzzle24", "simple_integration"), _PARSES),
     **dict.fromkeys(("isomorphic_strings", "knight_swap", "ransom_note", "word_ladder"), _DIFFERS),
+    **dict.fromkeys(("intermediate_integration", "polynomial_multiplication"), _DIFFERS),
     "coin_flip": f"{_LENIENT}: 0 for every probability below 1",
     "game_of_life_halting": f"{_LENIENT}: all that are not empty",
     "codeio": "it runs programs that a language model wrote to make its prompts",
     "composite": "it is a mixture of others: name one of those",
 }
 """Generators that cannot be trusted, with why; read from the code of reasoning-gym 0.1.25."""
+
+Judge: TypeAlias = Callable[[str, dict[str, Any]], float | Failed]
+"""Scores an answer to an entry, from 0 to 1."""
 
 MAX_ANSWER = 4_000
 """Characters of an answer that a verifier is shown, or four times the gold answer's if that is more."""
@@ -90,7 +93,7 @@ class Verifier:
     """
 
     generator: str
-    score: Callable[[str, dict[str, Any]], float]
+    score: Judge
     entries: Mapping[str, dict[str, Any]] = field(repr=False)
     """What the generator made, by prompt id."""
     at: str = "tags"
@@ -107,9 +110,12 @@ class Verifier:
     def _verify(self, answer: str, entry: dict[str, Any]) -> Outcome:
         try:
             # A copy, because some verifiers write into what they are given.
-            value = float(self.score(answer, deepcopy(entry)))
+            judged = self.score(answer, deepcopy(entry))
+            value = judged if isinstance(judged, Failed) else float(judged)
         except _STUMBLES as error:
             return Failed("unparsable", f"{type(error).__name__}: {error}"[:120])
+        if isinstance(value, Failed):
+            return value
         return Score(min(max(value, 0.0), 1.0)) if value == value else Failed("unparsable", "its score is no number")
 
 
@@ -157,7 +163,14 @@ class _Generator:
             made = settings(seed=self.seed, size=self.size, **self.parameters)
             made.validate() if hasattr(made, "validate") else None
             self.dataset = dataset(config=made)
-        self.score: Callable[[str, dict[str, Any]], float] = self.dataset.score_answer
+        own = checks(config.isolation).get(self.name)
+        if self.name in INTEGRALS:
+            Shutting(Limits(), config.isolation, PACKAGES).check()
+        elif config.isolation != "bubblewrap":
+            raise InputError(
+                f"isolation has no effect on {self.name!r}, which is checked without a sandbox: leave it out"
+            )
+        self.score: Judge = own or self.dataset.score_answer
 
     def entry(self, number: int) -> dict[str, Any]:
         with self._faults(), _own_randomness(self.seed + number):
@@ -232,6 +245,9 @@ def _gold_fault(made: _Generator, entry: Mapping[str, Any]) -> str | None:
     shown = dict(entry)
     verifier = Verifier(made.name, made.score, {}, "text")
     gold = entry.get("answer")
+    if made.name in INTEGRALS:
+        # Right by the package's own integration; to see that again would take a second each.
+        return None if readable(str(gold), str(entry["metadata"]["variable"])) else "its gold answer cannot be read"
     if gold is not None:
         outcome = fault_of(made.name, str(gold), shown) or verifier._verify(str(gold), shown)
         if not isinstance(outcome, Score) or outcome.value < 1.0:

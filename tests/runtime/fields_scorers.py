@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ropewalk.tasks.gym_checks import INTEGRALS
 from tests.runtime.fields_table import Row
 
 ONE: Mapping[str, Any] = {"more": {"kind": "tags"}}
@@ -35,6 +36,7 @@ SCORERS: list[Row] = [
             ("FileTask", "city", {"task": {"kind": "file", "path": "@task.py"}}),
         )
     ),
+    Row("GymTask.isolation", "gym", {"task.isolation": "process"}, "shut", given={"task.generator": INTEGRALS[0]}),
     Row("NumberAnswer.kind", "prompts", **rule("number", {"kind": "maths"})),
     Row("NumberAnswer.answer", "prompts", **rule("number", {"answer": "marked"})),
     Row("MathsAnswer.kind", "prompts", **rule("maths", {"kind": "number"})),

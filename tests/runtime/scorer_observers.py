@@ -6,6 +6,7 @@ from typing import Any
 from ropewalk.records.errors import RopewalkError
 from ropewalk.records.prompt import Json, Prompt
 from ropewalk.runtime.recipe import read_recipe
+from ropewalk.tasks.load import load_task
 from ropewalk.tasks.scoring.code.scorer import Layered
 from ropewalk.tasks.scoring.code.smt import SmtScorer
 from ropewalk.tasks.scoring.kinds.build import built
@@ -90,6 +91,9 @@ def judged(_: object, name: str, settings: Mapping[str, Any]) -> Any:
 
 def shut(_: object, name: str, settings: Mapping[str, Any]) -> Any:
     """What programs of the scorer `rule` are shut in by, and how long its solver may take."""
+    recipe: Any = read_recipe(name, settings)
+    if recipe.task.kind == "gym":
+        return load_task(recipe.task).scorers["verified"].score  # type: ignore[attr-defined]
     scorer = built("rule", section(name, settings)).scorers["rule"]
     inner = scorer.scorer if isinstance(scorer, AtOnce) else scorer
     if isinstance(inner, SmtScorer):

@@ -1,9 +1,11 @@
 import ast
 import copy
+import os
 import random
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -15,12 +17,15 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.score import Failed, Score
 from ropewalk.tasks.config import GymTask
 from ropewalk.tasks.gym import MAX_ANSWER, REFUSED, Verifier, generators, gym_task
+from ropewalk.tasks.gym_checks import INTEGRALS, checks
 from ropewalk.tasks.load import load_task
+from ropewalk.tasks.scoring.sandbox.shared import sandboxes
 from ropewalk.tasks.task import HELDOUT, TRAIN, Task
 from tests.tasks.samples import sample
 
 SLOW = {"sokoban": 2, "zebra_puzzles": 2, "futoshiki": 2, "sudoku": 3, "quantum_lock": 3, "arc_agi": 3}
 QUICK = ("leg_counting", "propositional_logic", "rush_hour", "complex_arithmetic", "boxnet", "list_functions", "bf")
+OURS = ("binary_matrix", "countdown", "n_queens", "puzzle24", "spiral_matrix")
 
 
 def made(generator: str, *, prompts: int = 0, seed: int = 0, **settings: Any) -> Task:
@@ -46,7 +51,7 @@ OWN_TEXT = {
 }
 
 
-def test_every_module_that_evaluates_is_refused_or_known_to_evaluate_its_own_text_only() -> None:
+def test_every_module_that_evaluates_is_judged_by_us_or_known_to_evaluate_its_own_text_only() -> None:
     """Fault G6: another version of the package that evaluates elsewhere fails here."""
     spec = find_spec("reasoning_gym")
     assert spec is not None and spec.origin is not None
@@ -62,7 +67,7 @@ def test_every_module_that_evaluates_is_refused_or_known_to_evaluate_its_own_tex
             found.add(path.relative_to(root).as_posix())
     refused = {
         name.removeprefix("reasoning_gym.").replace(".", "/") + ".py"
-        for name in (dataset.__module__ for dataset in _datasets(REFUSED))
+        for name in (dataset.__module__ for dataset in _datasets([*REFUSED, *checks("bubblewrap")]))
     }
     assert found - refused - set(OWN_TEXT) == set()
 
@@ -114,6 +119,11 @@ HOSTILE = (
 
 def attack(generator: str, tmp_path: Path) -> None:
     """Every prompt's gold answer is solved before and after hostile ones, which solve nothing and do nothing."""
+    with sandboxes():
+        _attack(generator, tmp_path)
+
+
+def _attack(generator: str, tmp_path: Path) -> None:
     task, canary = made(generator), tmp_path / f"{generator}-canary"
     verify, solved = task.scorers["verified"], task.scorers["solved"]
     for split in (TRAIN, HELDOUT):
@@ -125,7 +135,7 @@ def attack(generator: str, tmp_path: Path) -> None:
             answer = text.replace("{canary}", str(canary))
             begun = time.perf_counter()
             outcome = verify(prompt, sample(f"<answer>{answer}</answer>"))
-            assert time.perf_counter() - begun < 2, (generator, text[:20])
+            assert time.perf_counter() - begun < (15 if generator in INTEGRALS else 2), (generator, text[:20])
             assert isinstance(outcome, Score | Failed)
             if isinstance(outcome, Score) and outcome.value >= 1:
                 assert answer.strip().casefold() in _spellings(prompt.gold), (generator, text[:20], prompt.gold)
@@ -139,7 +149,7 @@ def _spellings(gold: Any) -> set[str]:
     return {text, text.removesuffix(".0"), text.strip("[]\"'")}
 
 
-@pytest.mark.parametrize("generator", QUICK)
+@pytest.mark.parametrize("generator", [*QUICK, *OURS])
 def test_hostile_answers_do_nothing(generator: str, tmp_path: Path) -> None:
     """Fault G6."""
     attack(generator, tmp_path)
@@ -154,6 +164,62 @@ def test_hostile_answers_do_nothing_anywhere(generator: str, tmp_path: Path) -> 
     """Fault G6 in full, and every generator's gold answers are solved."""
     attack(generator, tmp_path)
     assert listed(made(generator)) == listed(made(generator))
+
+
+AUDITED = """
+import sys, warnings
+warnings.simplefilter("ignore")
+from ropewalk.tasks.config import GymTask
+from ropewalk.tasks.gym import gym_task
+from ropewalk.tasks.scoring.sandbox.shared import sandboxes
+from tests.tasks.samples import sample
+names, mark, seen = sys.argv[1].split(","), "[max(7315, 1)]", []
+def hook(event, arguments):
+    if event == "compile" and arguments[0] is not None:
+        source = arguments[0]
+        text = source.decode("utf-8", "replace") if isinstance(source, bytes) else str(source)
+        if "7315" in text:
+            seen.append(text[:80])
+tasks = [(name, gym_task(GymTask(generator=name, prompts=2, heldout_prompts=1))) for name in names]
+sys.addaudithook(hook)
+eval(mark)
+assert seen.pop() == mark and not seen, "the hook sees what is evaluated"
+with sandboxes():
+    for name, task in tasks:
+        prompt = task.split("train")[0]
+        gold = f"{prompt.gold} 7315"
+        for text in (mark, "7315 + 0", "x + 7315*x", "7315", "(7315)", "[[7315]]", "sin(7315) + C", gold):
+            task.scorers["verified"](prompt, sample(f"<answer>{text}</answer>"))
+        if seen:
+            print(name, seen)
+            seen.clear()
+print("done", len(tasks))
+"""
+
+
+def audited(names: Sequence[str]) -> list[str]:
+    """What a process says in which whatever is compiled is looked at while answers are judged."""
+    told = subprocess.run(
+        [sys.executable, "-c", AUDITED, ",".join(names)],
+        cwd=Path(__file__).resolve().parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return told.stdout.splitlines()
+
+
+def test_no_answer_is_evaluated_in_the_process_of_the_run() -> None:
+    """Fault G6: Python itself reports what it is given to compile; no part of an answer is among it."""
+    names = [*QUICK, *checks("bubblewrap")]
+    assert audited(names) == [f"done {len(names)}"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_no_answer_to_any_generator_is_evaluated_in_the_process_of_the_run() -> None:
+    """Fault G6 in full."""
+    assert audited(generators()) == [f"done {len(generators())}"]
 
 
 # --- prompts --------------------------------------------------------------------------------------
@@ -189,7 +255,7 @@ def test_prompts_are_the_same_in_every_process() -> None:
     told = [
         subprocess.run(
             [sys.executable, "-W", "ignore", "-c", code],
-            env={"PYTHONHASHSEED": str(seed), "PATH": ""},
+            env={"PYTHONHASHSEED": str(seed), "PATH": os.environ["PATH"]},
             cwd=Path(__file__).resolve().parents[2],
             capture_output=True,
             text=True,
@@ -295,7 +361,7 @@ def test_generators_that_cannot_be_trusted_are_refused_by_name(generator: str) -
     """Fault G6."""
     with pytest.raises(InputError, match=f"the generator '{generator}' cannot be used: "):
         made(generator)
-    assert generator not in generators() and len(generators()) >= 85
+    assert generator not in generators() and len(generators()) >= 95
 
 
 @pytest.mark.parametrize(
@@ -307,6 +373,7 @@ def test_generators_that_cannot_be_trusted_are_refused_by_name(generator: str) -
         ({"parameters": {"min_animals": 9, "max_animals": 2}}, "max_animals must be >= min_animals"),
         ({"parameters": {"min_animals": "x"}}, "'min_animals' of 'leg_counting' is a whole number, not 'x'"),
         ({"parameters": {"min_animals": 2.5}}, "is a whole number, not 2.5"),
+        ({"isolation": "process"}, "isolation has no effect on 'leg_counting'"),
     ],
 )
 def test_what_cannot_be_made_is_said_in_one_sentence(settings: dict[str, Any], said: str) -> None:
