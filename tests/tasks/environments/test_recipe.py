@@ -1,7 +1,9 @@
 """An environment's folder: what it becomes, and everything that can be wrong with it, told when it is read."""
 
 import json
+import re
 import sqlite3
+import tomllib
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from ropewalk.config.load import load
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Message
 from ropewalk.records.score import Failed, Score
 from ropewalk.tasks.config import EnvironmentTask
+from ropewalk.tasks.environments.config import EnvironmentRecipe, ToolWorld
 from ropewalk.tasks.environments.protocol import EPISODE
 from ropewalk.tasks.environments.recipe import built_in_environments, environment_task
 from ropewalk.tasks.load import load_task
@@ -271,3 +275,13 @@ folder = "given"
     assert heard[:4] == [str(size), f"ropes\n{first(task).gold}", "name\nHeron", "[1] a.txt\nropes"]
     assert heard[4].endswith("[cut: 21 more characters]") and "at most 5 calls" in heard[5]
     assert len(heard) == 6 and played.done and played.info["ended_by"] == "turns"
+
+
+def test_the_documented_template_is_one() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "environments.md").read_text()
+    (template,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    recipe = load(EnvironmentRecipe, tomllib.loads(template))
+    assert isinstance(recipe.world, ToolWorld)
+    kinds = [tool.kind for tool in recipe.world.tools]
+    assert kinds == ["calculator", "python", "shell", "sql", "search", "file"], "every kind of tool is shown"
+    assert len(page.splitlines()) <= 100
