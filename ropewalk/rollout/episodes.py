@@ -77,6 +77,9 @@ class Player:
         self._waiting: deque[Casting] = deque()
         self._open: dict[Key, _Playing] = {}
         self._ended = False
+        self._clock = threading.Thread(
+            target=self._guarded, args=(self._watch_clock,), name="ropewalk-episode-clock", daemon=True
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -90,8 +93,9 @@ class Player:
         deadline = time.monotonic() + GRACE_SECONDS
         for one in playing:
             one.heard.put(None)
-        for one in playing:
-            one.thread.join(max(0.0, deadline - time.monotonic()))
+        for thread in (*(one.thread for one in playing), self._clock):
+            if thread.is_alive():
+                thread.join(max(0.0, deadline - time.monotonic()))
 
     def begin(self, castings: Sequence[Casting]) -> None:
         """Open the first episodes; each that finishes makes room for the next. The inbox is closed after the last."""
@@ -101,10 +105,7 @@ class Player:
                 self.inbox.close()
                 return
             if self.rules.limits.seconds is not None:
-                watch = threading.Thread(
-                    target=self._guarded, args=(self._watch_clock,), name="ropewalk-episode-clock", daemon=True
-                )
-                watch.start()
+                self._clock.start()
             for _ in range(min(self.rules.limits.at_once, len(castings))):
                 self._open_next()
 

@@ -43,6 +43,7 @@ class Crew(Protocol):
         `heard` gets each completion as it ends, one at a time, in a thread of the host's choice; what is known of a
         completion depends on its request and the weights, never on the others or on the number of workers. If
         `heard` raises or the inbox is abandoned, what runs is aborted, the future raises that, and the crew lives on.
+        A call that is made meanwhile is answered after the generation: who keeps the inbox open must not wait for one.
         """
 
     def close(self) -> None:

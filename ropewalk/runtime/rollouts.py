@@ -11,7 +11,6 @@ Scoring begins with the first sample that is finished, beside the generation of 
 
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -104,8 +103,7 @@ class Rollouts:
         if self.rules is None:
             raise RuntimeError("a task with an environment needs the rules of its episodes")
         player = Player(self.rules, inbox, drawn.finish)
-        with ExitStack() as block:
-            block.enter_context(player)
+        with player:
             player.begin(castings)
             try:
                 complete(self.crew, inbox, lambda c: None if player.heard(c) else drawn.hear(c))

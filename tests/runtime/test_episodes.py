@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -16,17 +17,26 @@ import pytest
 from ropewalk.monitors.timeline import read_timeline
 from ropewalk.records.errors import InputError, RunStopped
 from ropewalk.records.files import read_samples, rollout_files
+from ropewalk.records.prompt import Message, Prompt
 from ropewalk.records.sample import Sample
+from ropewalk.rollout.config import Episode, NativeEngineConfig, Sampling
+from ropewalk.runtime.config import Hardware
 from ropewalk.runtime.dryrun import dry_run
 from ropewalk.runtime.evaluate import evaluate
 from ropewalk.runtime.experience import Experience
 from ropewalk.runtime.look import Look
+from ropewalk.runtime.progress import Silent
 from ropewalk.runtime.recipe import read_recipe
+from ropewalk.runtime.run import Run
 from ropewalk.runtime.sample import sample
+from ropewalk.runtime.sampler import Asking, open_sampler
 from ropewalk.runtime.score_file import score_file
-from ropewalk.runtime.train import train
+from ropewalk.runtime.train import run_recipe, train
+from ropewalk.tasks.environments.calculator import calculator
 from ropewalk.tasks.environments.number_guess import NumberGuess
-from ropewalk.tasks.environments.protocol import Response, Turn
+from ropewalk.tasks.environments.protocol import EnvironmentFactory, Response, Turn
+from ropewalk.tasks.environments.reward import EpisodeReward
+from ropewalk.tasks.environments.tool_use import ToolEnvironment
 from ropewalk.tasks.task import Task
 from ropewalk.training.packing import pack_samples
 from tests.fakes import tiny_llama
@@ -207,8 +217,10 @@ TASK = Task("slow", [Prompt(f"p{n}", (Message("user", "Hi"),)) for n in range(12
 def test_scoring_overlaps_generation_and_shows_in_the_timeline(place: Path, tmp_path: Path) -> None:
     """Spans of scoring, in lanes of their own, begin before the generation that feeds them has ended."""
     (tmp_path / "task.py").write_text(SLOW)
+    recipe = (place / "recipe.toml").read_text().replace('episode = { turns = 3, cut_turns = "go_on" }\n', "")
+    (tmp_path / "slow.toml").write_text(recipe)
     settings = {"task.path": str(tmp_path / "task.py"), "rollout.prompts": 8, "engine.slots": 4, "rollout.scorers": 2}
-    run = train(place / "recipe.toml", set=settings, out=tmp_path / "run")
+    run = train(tmp_path / "slow.toml", set=settings, out=tmp_path / "run")
     spans, _ = read_timeline(run.timeline_file)
     generation = [span for span in spans if span.name == "generate"]
     scoring = [span for span in spans if span.name == "score"]
@@ -316,6 +328,63 @@ def test_a_rank_that_dies_among_episodes_ends_them(place: Path) -> None:
             deadly.draw(asked, group_size=4, iteration=0)
         assert len(closed) == 4 * len(asked)
     assert not [t for t in threading.enumerate() if t.name.startswith(("ropewalk-episode", "ropewalk-scorer"))]
+
+
+@pytest.mark.slow
+@pytest.mark.real
+def test_a_real_model_plays_by_its_own_template(smollm2: Path, tmp_path: Path) -> None:
+    """Faults A1, F4 and F6: SmolLM2's template, whose turns end with a newline that nobody says; trainer and engine
+    agree on every turn; tools that the template does not know are declared in its system message."""
+    guess = [Prompt(f"g{n}", (Message("user", "Guess a number from 1 to 9. Say only it."),), gold=n) for n in (3, 7)]
+    asked = [Prompt("c", (Message("user", "What is 12 * 34? Use the calculator."),))]
+    worlds: dict[str, tuple[list[Prompt], EnvironmentFactory]] = {
+        "guess": (guess, NumberGuess),
+        "calculate": (asked, lambda: ToolEnvironment([calculator()])),
+    }
+    sampling = Sampling(max_new_tokens=24, episode=Episode(turns=2, cut_turns="go_on"))
+    for name, (prompts, world) in worlds.items():
+        task = Task(name, {"train": prompts}, {"reward": EpisodeReward()}, environment=world)
+        asking = Asking(task, "train", sampling, Hardware(threads=1), NativeEngineConfig(), 0)
+        with open_sampler(str(smollm2), asking, Silent()) as sampler:
+            samples = sampler.samples(range(len(prompts)), group_size=2, iteration=0)
+            packed = pack_samples(samples, share_prompts=True)
+            outputs = frozenset({"logprobs"})
+            call = sampler.rollouts.crew.call(
+                "forward", role="actor", batch=packed, outputs=outputs, sampling=samples[0].sampling
+            )
+            gap = np.abs(call.result()["logprobs"] - packed.token_columns["rollout_logprobs"])
+            text = sampler.language.tokenizer.decode(samples[0].tokens_T)
+        assert gap[packed.token_columns["policy_mask"].astype(bool)].max() < 1e-3
+        if name == "guess":
+            assert re.search(
+                r"<\|im_end\|>\n<\|im_start\|>user\n\w[\w ]*\.<\|im_end\|>\n<\|im_start\|>assistant\n", text
+            )
+        else:
+            assert text.startswith("<|im_start|>system\nYou may call functions.") and '"calculator"' in text
+
+
+def test_replay_trains_on_recorded_episodes_as_the_run_did(place: Path, tmp_path: Path) -> None:
+    """Fault A1: from the recorded arrays alone, without a world; the first update is the same."""
+    run = train(place / "recipe.toml", out=tmp_path / "run")
+    replayed = run_recipe(read_recipe(run.recipe_file), Run(tmp_path / "again"), replay_of=run)
+    one, two = metrics_of(run.folder)[0], metrics_of(replayed.folder)[0]
+    names = [name for name in one if name.startswith(("loss", "reward", "grad_norm"))]
+    assert names and [one[name] for name in names] == pytest.approx([two[name] for name in names], rel=1e-5, abs=1e-7)
+
+
+def test_a_resumed_run_plays_the_same_episodes(place: Path, tmp_path: Path) -> None:
+    """Fault I1: two iterations in two sessions are those of one."""
+    whole = train(place / "recipe.toml", set={"checkpoint.every": 1}, out=tmp_path / "whole")
+    halved = train(place / "recipe.toml", set={"checkpoint.every": 1, "stop.minutes": 1e-9}, out=tmp_path / "halved")
+    assert len(metrics_of(halved.folder)) == 1
+    recipe = halved.recipe_file.read_text().replace("minutes = 1e-09", "minutes = 60.0")
+    halved.recipe_file.write_text(recipe)
+    halved.write("status.json", {"state": "stopped"})
+    resumed = train(halved.recipe_file, resume=halved.folder)
+    first, second = rollouts_of(whole.folder), rollouts_of(resumed.folder)
+    assert [[s.tokens_T.tolist() for s in part] for part in first] == [
+        [s.tokens_T.tolist() for s in part] for part in second
+    ]
 
 
 def test_evaluation_plays_episodes(place: Path, tmp_path: Path) -> None:
