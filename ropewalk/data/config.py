@@ -101,11 +101,11 @@ class Phase(Section):
 
     at: Annotated[float, Field(ge=0, le=1)]
     """Share of the run that is over."""
-    easy: Annotated[float, Field(ge=0)] = 1.0
+    easy: Annotated[float, Field(ge=0, le=1e6)] = 1.0
     """Factor for easy prompts."""
-    medium: Annotated[float, Field(ge=0)] = 1.0
+    medium: Annotated[float, Field(ge=0, le=1e6)] = 1.0
     """Factor for medium ones."""
-    hard: Annotated[float, Field(ge=0)] = 1.0
+    hard: Annotated[float, Field(ge=0, le=1e6)] = 1.0
     """Factor for hard ones; above 1 they are oversampled."""
 
 
@@ -146,7 +146,7 @@ class RefillFlat(Section):
     kind: Literal["refill"] = "refill"
     tolerance: Annotated[float, Field(ge=0)] = 0.0
     """Rewards that differ by no more count as equal."""
-    most: Annotated[float, Field(ge=1)] = 3.0
+    most: Annotated[float, Field(ge=1, le=100)] = 3.0
     """Groups drawn at most, as a multiple of those wanted; then the iteration goes on with what there is."""
 
 
@@ -184,3 +184,9 @@ class Select(Section):
     """What is called easy, medium and hard."""
     coverage: Coverage = Coverage()
     """Which prompts are alike, and how many of a kind are kept."""
+
+    @model_validator(mode="after")
+    def _enough(self) -> Self:
+        if self.keep.least_judged > self.samples:
+            raise ValueError(f"keep.least_judged = {self.keep.least_judged} is more than samples = {self.samples}")
+        return self

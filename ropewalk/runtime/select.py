@@ -20,6 +20,7 @@ from typing import Any
 from ropewalk.data.config import Reaches, Select
 from ropewalk.data.ledger import fingerprint
 from ropewalk.data.order import DIFFICULTY, PART
+from ropewalk.data.select.keep import keep_sentence, kept_counts
 from ropewalk.data.select.rates import PassRate, rates_of, write_rates
 from ropewalk.data.select.selection import Selection, choose
 from ropewalk.monitors.lines import parse
@@ -147,8 +148,13 @@ def selection_job(recipe: str | Path, overrides: Mapping[str, Any]) -> tuple[Sam
         raise InputError(f"{recipe}: {name} is not a run folder, so it has no {which} model")
     else:
         loaded = read_recipe(recipe, overrides)
-    settings: Select | None = getattr(loaded, "select", None)
-    return (loaded if isinstance(loaded, SampleRecipe) else as_job(loaded)), settings or Select()
+    job = loaded if isinstance(loaded, SampleRecipe) else as_job(loaded)
+    settings: Select = getattr(loaded, "select", None) or Select()
+    if job.sampling.temperature == 0:
+        raise InputError("sampling.temperature = 0 says the same every time, so a pass rate tells nothing: use 1")
+    if not kept_counts(settings.keep, settings.samples):
+        raise InputError(f"select.samples = {settings.samples}: {keep_sentence(settings.keep, settings.samples)}")
+    return job, settings
 
 
 # -- the samples ---------------------------------------------------------------------------------------------------

@@ -181,7 +181,7 @@ OneTask: TypeAlias = Annotated[
 class MixturePart(Section):
     """One of the tasks of a mixture."""
 
-    weight: Annotated[float, Field(gt=0)] = 1.0
+    weight: Annotated[float, Field(gt=0, le=1e6)] = 1.0
     """Its share of the prompts that are drawn, against the other parts' weights."""
     task: OneTask
     """Prompts and scorers."""

@@ -5,7 +5,7 @@ from tests.runtime.fields_table import Row, Settings
 CURRICULUM: Settings = {"rollout.curriculum": {}}
 SELECT: Settings = {"select.samples": 4, "task.prompts": 6}
 SCORED: Settings = {"select.passes": {"kind": "score", "scorer": "truth", "at_least": 0.0}}
-ASKED: Settings = {"select.samples": 4}
+ASKED: Settings = {"select.samples": 17}
 
 
 def phase(**factors: float) -> Settings:

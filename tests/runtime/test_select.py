@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from ropewalk.config.load import ConfigError
+from ropewalk.config.load import ConfigError, to_toml
 from ropewalk.records.errors import InputError
 from ropewalk.records.files import read_jsonl
 from ropewalk.records.prompt import Message, Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Failed, Outcome, Score
 from ropewalk.runtime import select as module
+from ropewalk.runtime.recipe import load_recipe
 from ropewalk.runtime.select import SelectedPrompts, select
 from ropewalk.runtime.train import train
 from ropewalk.tasks.config import PromptsTask
@@ -262,6 +263,24 @@ def test_wrong_input_leaves_no_folder_behind(tiny_policy: Path, tmp_path: Path) 
     with pytest.raises(InputError, match="ids must be unique"):
         twice = Task("twice", [Prompt("a", "[ boston"), Prompt("a", "[ denver")], {"coin": coin})
         select("city-grpo", out=tmp_path / "s", task=twice, set=settings(tiny_policy))
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"select.samples": 1}, r"select.samples = 1: a band of \[0.1, 0.9\] keeps no prompt of 1 samples"),
+        ({"sampling.temperature": 0}, "says the same every time"),
+    ],
+    ids=["one-sample", "greedy"],
+)
+def test_what_could_tell_nothing_is_refused_before_anything_is_drawn(
+    tiny_policy: Path, tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
+    asked = {"method": "sample", "start_from": str(tiny_policy), "task": {"kind": "city"}}
+    (tmp_path / "job.toml").write_text(to_toml(load_recipe(asked)))
+    with pytest.raises(InputError, match=said):
+        select(tmp_path / "job.toml", out=tmp_path / "s", set=change)
     assert not (tmp_path / "s").exists()
 
 
