@@ -173,3 +173,49 @@ def test_many_threads_get_what_one_gets() -> None:
     for number, ids in found.items():
         assert f"user: number {number}<turn>" in talk.decoded(ids)
     assert len(found) == 24
+
+
+FAMILIES = {
+    # Mistral: roles alternate, no generation mark, the end token right behind the answer
+    "mistral": (
+        "{{ bos_token }}{% for m in messages %}{% if (m['role'] == 'user') != (loop.index0 % 2 == 0) %}"
+        "{{ raise_exception('roles must alternate') }}{% endif %}{% if m['role'] == 'user' %}"
+        "{{ '[INST] ' + m['content'] + ' [/INST]' }}{% else %}{{ ' ' + m['content'] | trim + '<turn>' }}{% endif %}"
+        "{% endfor %}",
+        "[INST] No. [/INST]",
+    ),
+    # Llama 2: a space before the end token
+    "llama2": (
+        "{% for m in messages %}{% if m['role'] == 'user' %}"
+        "{{ bos_token + '[INST] ' + m['content'] | trim + ' [/INST]' }}"
+        "{% else %}{{ ' ' + m['content'] | trim + ' <turn>' }}{% endif %}{% endfor %}",
+        "<bos>[INST] No. [/INST]",
+    ),
+    # Gemma: the assistant is called model, a newline behind every turn
+    "gemma": (
+        "{{ bos_token }}{% for m in messages %}<s>{{ 'model' if m['role'] == 'assistant' else m['role'] }}\n"
+        "{{ m['content'] | trim }}<turn>\n{% endfor %}{% if add_generation_prompt %}<s>model\n{% endif %}",
+        "\n<s>user\nNo.<turn>\n<s>model\n",
+    ),
+    # Qwen 3: only the last turns keep their thoughts, an empty thought may be written for the policy
+    "qwen3": (
+        "{% set ns = namespace(last=-1) %}{% for m in messages %}{% if m['role'] == 'user' %}"
+        "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}{% for m in messages %}<s>{{ m['role'] }}\n{% if m['role'] == 'assistant' %}"
+        "{% if loop.index0 > ns.last %}<think>\n\n</think>\n\n{% endif %}{{ m['content'].split('</think>')[-1] }}"
+        "{% else %}{{ m['content'] }}{% endif %}<turn>\n{% endfor %}"
+        "{% if add_generation_prompt %}<s>assistant\n<think>\n\n</think>\n\n{% endif %}",
+        "\n<s>user\nNo.<turn>\n<s>assistant\n<think>\n\n</think>\n\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("family", list(FAMILIES))
+def test_between_turns_as_the_families_of_models_write_it(family: str) -> None:
+    """Fault F4: after a turn with thoughts and spaces that the template would not keep."""
+    template, between = FAMILIES[family]
+    talk = turns(template)
+    before = [USER, Message("assistant", " <think>5?</think> 5 ")]
+    found = talk.between(before, [Message("user", "No.")], ended=True)
+    assert talk.decoded(found) == between
+    again = [*before, Message("user", "No."), Message("assistant", "6")]
+    assert talk.between(again, [Message("user", "No.")], ended=True) == found
