@@ -78,6 +78,11 @@ def model_facts(folder: Path, kind: Kind) -> ModelFacts:
     )
 
 
+def strange_word(ours: Mapping[str, int], theirs: Mapping[str, int]) -> str | None:
+    """The first word of ours that has another id there, or none."""
+    return min((word for word in ours if theirs.get(word) != ours[word]), key=ours.__getitem__, default=None)
+
+
 def text_of(dialogue: Dialogue) -> str:
     """A prompt's text, without what a chat template puts around it."""
     return dialogue if isinstance(dialogue, str) else "\n".join(message.content for message in dialogue)

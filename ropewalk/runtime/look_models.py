@@ -8,9 +8,10 @@ from ropewalk.models.config import FolderModel, FreshModel
 from ropewalk.plan.shape import ModelShape
 from ropewalk.records.errors import InputError
 from ropewalk.runtime.assemble import graph_of, start_source
-from ropewalk.runtime.folders import Kind, ModelFacts, model_facts
+from ropewalk.runtime.folders import Kind, ModelFacts, model_facts, strange_word
 from ropewalk.runtime.judging.calls import Judges, of_models, role_of
 from ropewalk.runtime.learned.calls import LearnedCalls, critic_role, learned_rewards
+from ropewalk.runtime.learned.check import check_reading
 from ropewalk.runtime.learned.config import Heads
 from ropewalk.runtime.learned.read import head_names, head_weights
 from ropewalk.runtime.look import Look
@@ -89,6 +90,7 @@ def other_facts(recipe: OnlineRecipe, model: ModelFacts | None, found: Look) -> 
     if recipe.reference is not None:
         others["reference"] = model_at("reference", recipe.reference.path, "policy", found)
     for learned in learned_rewards(recipe):
+        found.attempt(lambda learned=learned: check_reading(learned))  # type: ignore[misc]
         for role, folder in zip(learned.roles, learned.section.folders, strict=True):
             others[role] = _rewarding(role, folder, learned, found)
     for role, other in others.items():
@@ -97,6 +99,10 @@ def other_facts(recipe: OnlineRecipe, model: ModelFacts | None, found: Look) -> 
                 f"the {role} model has {other.shape.vocabulary} words and the policy {model.shape.vocabulary}: "
                 "both must have one vocabulary"
             )
+        elif other is not None and model is not None and other.words is not None and model.words is not None:
+            strange = strange_word(model.words, other.words)
+            if strange is not None:
+                found.problem(f"the {role} model reads other words than the policy writes, such as {strange!r}")
     return others | judge_facts(recipe.judges, found)
 
 

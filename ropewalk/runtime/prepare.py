@@ -22,6 +22,7 @@ from ropewalk.records.sample import SamplingRecord
 from ropewalk.rollout.config import Sampling, resolve
 from ropewalk.runtime.config import Demonstrations, Documents, PairFile, StepFile, TextRows
 from ropewalk.runtime.experience import TokenisedPrompts
+from ropewalk.runtime.folders import strange_word
 from ropewalk.runtime.learned.read import Said, StepCutter
 from ropewalk.runtime.learned.readers import step_cutter
 from ropewalk.runtime.progress import Progress
@@ -56,7 +57,7 @@ def check_same_words(role: str, other: Language, policy: Language) -> None:
             f"the {role} model has {other.vocabulary_size} words and the policy {policy.vocabulary_size}: "
             "both must have one vocabulary"
         )
-    strange = min((word for word in ours if theirs.get(word) != ours[word]), key=ours.__getitem__, default=None)
+    strange = strange_word(ours, theirs)
     if strange is not None:
         raise InputError(
             f"the {role} model reads other words than the policy writes ({strange!r} is id {ours[strange]} to the "

@@ -159,7 +159,7 @@ def label_steps(job: SampleRecipe, config: StepLabels, run: Run, *, task: Task |
 
     What a chunk gave lies in `parts/` until all are there.
     """
-    (path, dtype), asking = model_of(job), asking_of(job, task)
+    (path, dtype), asking = model_of(job), replace(asking_of(job, task), judges=job.judges)
     check_one_turn(asking.task, asking.task.split(asking.split))
     with open_sampler(path, asking, progress, dtype=dtype) as sampler:
         order = sampler.prompts_of(job.rollout.prompts, "sample")

@@ -17,18 +17,22 @@ import numpy as np
 from ropewalk.data.steps import StepValue, separators, steps_of
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Dialogue, Json, Prompt
-from ropewalk.records.sample import Request, Sample
+from ropewalk.records.sample import Completion, Request, Sample, sample_of
 from ropewalk.records.score import Failed
 from ropewalk.records.version import sample_seed
+from ropewalk.rollout.episode import check_failed, key_of
+from ropewalk.rollout.inbox import Inbox
 from ropewalk.rollout.native.text import Texts
-from ropewalk.runtime.crew import samples_of
+from ropewalk.runtime.crew import complete
 from ropewalk.runtime.learned.read import Said, StepCutter
 from ropewalk.runtime.learned.readers import step_cutter
 from ropewalk.runtime.recipe import StepLabels
 from ropewalk.runtime.sampler import Sampler
-from ropewalk.tasks.scoring.run import score_samples
+from ropewalk.tasks.scoring.pool import ScorerPool
 from ropewalk.tasks.task import Task
 
+MOST_AT_ONCE = 2048
+"""Rollouts that are drawn and scored together; of those before only the verdicts are kept."""
 UNREADABLE = ("wrong_format", "unparsable")
 """Failures that are the answer's own: what cannot be read as an answer is not right."""
 
@@ -138,15 +142,40 @@ class StepLabeller:
                 requests = self._requests(samples[prefix.sample], prefix, iteration)
                 asked += requests
                 of += [prefix] * len(requests)
-        drawn = samples_of(self.sampler.rollouts.crew, asked) if asked else []
-        whole = [self._whole(samples[prefix.sample], prefix, one) for prefix, one in zip(of, drawn, strict=True)]
-        self.tally.rollouts += len(whole)
+        self.tally.rollouts += len(asked)
         values = {prefix: StepValue(0, 0, rolled=not prefix.last) for prefix in prefixes}
-        for prefix, scored in zip(of, score_samples(task, prompts, whole), strict=True):
-            values[prefix] = _counted(values[prefix], verdict(task, scored))
+        for start in range(0, len(asked), MOST_AT_ONCE):
+            some = slice(start, start + MOST_AT_ONCE)
+            for prefix, right in zip(of[some], self._verdicts(samples, of[some], asked[some], prompts), strict=True):
+                values[prefix] = _counted(values[prefix], right)
         for prefix in (prefix for prefix in prefixes if prefix.last):
             values[prefix] = _counted(values[prefix], verdict(task, samples[prefix.sample]))
         return values
+
+    def _verdicts(
+        self,
+        samples: Sequence[Sample],
+        of: Sequence[Prefix],
+        asked: Sequence[Request],
+        prompts: Mapping[str, Prompt],
+    ) -> list[bool | None]:
+        """Of each rollout; they are scored as they come."""
+        rollouts, failed = self.sampler.rollouts, 0
+        places = {key_of(request): place for place, request in enumerate(asked)}
+        inbox = Inbox(asked)
+        inbox.close()
+        with ScorerPool(rollouts.task, workers=rollouts.scorers) as pool:
+
+            def heard(completion: Completion) -> None:
+                nonlocal failed
+                failed += completion.finish == "failed"
+                place = places[key_of(completion.request)]
+                whole = self._whole(samples[of[place].sample], of[place], sample_of(completion))
+                pool.put(place, prompts[whole.prompt_id], whole)
+
+            complete(rollouts.crew, inbox, heard)
+            check_failed(failed, len(asked))
+            return [verdict(rollouts.task, scored) for scored in pool.results()]
 
     def _requests(self, sample: Sample, prefix: Prefix, iteration: int) -> list[Request]:
         said = np.flatnonzero(sample.policy_mask_T)[prefix.tokens - 1] + 1

@@ -198,6 +198,8 @@ def test_seeds_decide_and_a_job_goes_on_after_its_last_chunk(
     again, _ = label(policy, tmp_path / "again", **{"labels.rollouts": 3})
     other, _ = label(policy, tmp_path / "other", **{"labels.rollouts": 3, "seed": 1})
     assert whole == again != other
+    monkeypatch.setattr("ropewalk.runtime.step_labels.MOST_AT_ONCE", 4)
+    assert label(policy, tmp_path / "few at once", **{"labels.rollouts": 3}) == (whole, tally)
 
     calls = itertools.count()
 

@@ -6,6 +6,7 @@ from ropewalk.models.folder import checked_folder
 from ropewalk.models.language import Language
 from ropewalk.models.load import local_folder
 from ropewalk.runtime.learned.calls import LearnedCalls
+from ropewalk.runtime.learned.check import check_reading
 from ropewalk.runtime.learned.config import Heads, Process
 from ropewalk.runtime.learned.read import Reader, StepCutter, head_names, head_weights
 from ropewalk.runtime.run import local_model
@@ -18,6 +19,7 @@ def readers_of(rewards: Sequence[LearnedCalls], language: Language) -> tuple[Rea
 
 def reader_of(calls: LearnedCalls, language: Language) -> Reader:
     """The reader of one learned reward."""
+    check_reading(calls)
     match calls.section.read:
         case Heads(weights=weights):
             heads = tuple(_heads(folder) for folder in calls.section.folders)

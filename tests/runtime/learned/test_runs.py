@@ -114,11 +114,15 @@ def test_what_the_models_are_is_checked_before_anything_runs(rewards: Rewards, t
         ({"reward_models.wide.read.weights": {"hlep": 1.0}}, "did you mean 'help'"),
         ({"reward_model": str(rewards.heads)}, "3 labels"),
         ({"reward_models.truth.folders": [str(rewards.first)]}, "scorer called 'truth'"),
+        ({"reward_models.process.read.step": "|"}, "learnt from steps that ' and' separates"),
+        ({"reward_model": str(rewards.process)}, "has no one score"),
         ({"reward_models.gone.folders": [str(tmp_path / "gone")]}, "no run or model folder"),
     ]
     for change, says in cases:
         with pytest.raises(InputError, match=says):
             train("city-grpo", set=settings(rewards, **change), out=tmp_path / "never")
+        looked = dry_run(read_recipe("city-grpo", settings(rewards, **change))).problems
+        assert looked, "a dry run sees it, too"
         assert not (tmp_path / "never").exists()
 
 
