@@ -200,7 +200,8 @@ FAMILIES = {
     # Qwen 3: only the last turns keep their thoughts, an empty thought may be written for the policy
     "qwen3": (
         "{% set ns = namespace(last=-1) %}{% for m in messages %}{% if m['role'] == 'user' %}"
-        "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}{% for m in messages %}<s>{{ m['role'] }}\n{% if m['role'] == 'assistant' %}"
+        "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}"
+        "{% for m in messages %}<s>{{ m['role'] }}\n{% if m['role'] == 'assistant' %}"
         "{% if loop.index0 > ns.last %}<think>\n\n</think>\n\n{% endif %}{{ m['content'].split('</think>')[-1] }}"
         "{% else %}{{ m['content'] }}{% endif %}<turn>\n{% endfor %}"
         "{% if add_generation_prompt %}<s>assistant\n<think>\n\n</think>\n\n{% endif %}",
