@@ -30,7 +30,7 @@ Scorer: TypeAlias = Callable[[Prompt, Sample], Outcome | float | bool | None]
 
 @dataclass(frozen=True, slots=True)
 class AtOnce:
-    """A scorer that several threads may ask at once. Any other is asked by one thread at a time."""
+    """A scorer that several threads may ask at once. Any other is asked by one at a time, not always the same one."""
 
     scorer: Scorer
 
