@@ -15,15 +15,17 @@ if TYPE_CHECKING:
     from ropewalk.records.score import Score
     from ropewalk.runtime.evaluate import evaluate
     from ropewalk.runtime.sample import sample
+    from ropewalk.runtime.select import select
     from ropewalk.runtime.train import train
     from ropewalk.tasks.task import Task
 
 __version__ = version("ropewalk")
-__all__ = ["Sample", "Score", "Task", "evaluate", "sample", "train"]
+__all__ = ["Sample", "Score", "Task", "evaluate", "sample", "select", "train"]
 
 _HOMES = {
     "train": "ropewalk.runtime.train",
     "sample": "ropewalk.runtime.sample",
+    "select": "ropewalk.runtime.select",
     "evaluate": "ropewalk.runtime.evaluate",
     "Task": "ropewalk.tasks.task",
     "Sample": "ropewalk.records.sample",
