@@ -41,6 +41,7 @@ class ServerJudge(Section):
             whole = bool(url.hostname) and url.port != 0
         except ValueError:
             whole = False
+        whole = whole and self.base_url.isascii() and self.base_url.isprintable() and " " not in self.base_url
         if url.scheme not in ("http", "https") or not whole or url.query or url.fragment:
             raise ValueError(f"base_url = {self.base_url!r} is no address: give one such as http://127.0.0.1:8000/v1")
         if url.username is not None or url.password is not None:

@@ -12,13 +12,15 @@ from ropewalk.records.files import parse_json
 from ropewalk.records.score import Failed
 from ropewalk.tasks.judging.question import Answer, Question
 
+_CUT = ("length", "content_filter")
+
 
 def read_reply(body: bytes, question: Question, *, logprobs: bool) -> Answer | Failed:
     """The answer in a body of JSON; `Failed("unparsable")` for whatever is not one."""
     try:
         choice = parse_json(body, "the server's answer")["choices"][0]
         text = choice["message"]["content"]
-        whole = choice.get("finish_reason") != "length"
+        whole = choice.get("finish_reason") not in _CUT
         if text is None and choice["message"].get("refusal"):
             return Failed("refused", str(choice["message"]["refusal"])[:160])
         if not isinstance(text, str):

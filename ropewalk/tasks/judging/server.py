@@ -53,9 +53,13 @@ class ServerAsker:
     """Answers questions by a server. From any thread."""
 
     def __init__(self, config: ServerJudge, *, sleep: Callable[[float], object] | None = None) -> None:
-        """Raises InputError if httpx or the key's variable is missing."""
+        """Raises InputError if httpx or the key's variable is missing, or the address is none."""
         self._config = config
         self._http = optional_module("httpx", extra="tasks", need="a judge behind a server")
+        try:
+            self._http.URL(config.base_url)
+        except self._http.InvalidURL as error:
+            raise InputError(f"a judge's base_url = {config.base_url!r} is no address: {error}") from None
         self._headers = {"Accept-Encoding": "identity", **authorisation(config.key)}
         self._sleep = sleep
 
@@ -76,7 +80,11 @@ class ServerAsker:
         batch = _Batch(give_up_after=2 * config.concurrency)
         # No redirect is followed, so that a plain address never leads to one whose certificate matters.
         settings = {"trust_env": not local, "verify": url.scheme == "https", "headers": self._headers}
-        with http.Client(timeout=timeout, limits=limits, **settings) as client:
+        try:
+            opened = http.Client(timeout=timeout, limits=limits, **settings)
+        except ValueError as error:
+            raise InputError(f"the proxy that the environment names cannot be used: {error}") from error
+        with opened as client:
             pool = ThreadPoolExecutor(workers, thread_name_prefix="ropewalk-judge")
             try:
                 return list(pool.map(lambda question: self._one(client, question, batch), questions))
@@ -122,7 +130,7 @@ class ServerAsker:
         except http.TimeoutException as error:
             raise _Ended(Failed("timeout", f"no answer within {config.timeout_seconds:g} s")) from error
         except http.TransportError as error:
-            raise _Broken(f"{type(error).__name__}: the connection broke or was refused") from error
+            raise _Broken(f"no connection ({type(error).__name__}: {error})"[:120]) from error
 
     def _read(self, status: int, headers: Mapping[str, str], body: bytes, question: Question) -> Answer | Failed:
         if status in _AGAIN:
@@ -139,8 +147,8 @@ class ServerAsker:
             "messages": [{"role": message.role, "content": message.content} for message in question.messages],
             "max_tokens": tokens,
             "temperature": question.temperature,
-            "seed": question.seed,
         }
+        body |= {"seed": question.seed} if question.temperature else {}
         if question.candidates and self._config.logprobs:
             body |= {"logprobs": True, "top_logprobs": TOP_LOGPROBS}
         return body

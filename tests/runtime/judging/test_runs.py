@@ -14,9 +14,11 @@ from ropewalk.config.load import ConfigError
 from ropewalk.data.read import pairs as read_pairs
 from ropewalk.models.language import load_language
 from ropewalk.records.errors import InputError, RunStopped
-from ropewalk.runtime.config import Hardware
+from ropewalk.runtime.config import Hardware, PairFile
 from ropewalk.runtime.dryrun import dry_run
-from ropewalk.runtime.recipe import load_recipe, read_recipe
+from ropewalk.runtime.prepare import pair_rows
+from ropewalk.runtime.progress import Silent
+from ropewalk.runtime.recipe import load_recipe, read_recipe, recipe_text
 from ropewalk.runtime.replay import replay
 from ropewalk.runtime.run import Run
 from ropewalk.runtime.scorer import open_scorer
@@ -70,8 +72,6 @@ def by_server(server: JudgeServer, **more: Any) -> dict[str, Any]:
 
 def run(data: Mapping[str, Any], place: Path) -> Run:
     """The recipe as a file, trained."""
-    from ropewalk.runtime.recipe import recipe_text
-
     file = place.with_suffix(".toml")
     file.write_text(recipe_text(load_recipe(data)))
     return train(file, out=place)
@@ -237,6 +237,17 @@ def test_a_run_with_a_judge_resumes_to_the_same(tiny_policy: Path, speaker: Path
     assert differences(story(whole), story(resumed(tmp_path / "part"))) == []
 
 
+def test_groups_that_the_judge_finds_equal_are_flat(tiny_policy: Path, tmp_path: Path) -> None:
+    """Dynamic sampling sees a judge's outcomes, which are known when samples are drawn."""
+    gathering = {"prompts": 3, "group_size": 4, "flat": {"kind": "drop"}}
+    with judging(preferring(lambda _: 0.0)) as server:
+        even = run(recipe(tiny_policy, by_server(server), rollout=gathering), tmp_path / "even")
+    with judging() as server:
+        told = run(recipe(tiny_policy, by_server(server), rollout=gathering), tmp_path / "told")
+    assert column(even, "group/no_variance") == [1.0, 1.0]
+    assert max(column(told, "group/no_variance")) < 1.0
+
+
 def test_held_out_prompts_are_judged_too(tiny_policy: Path, tmp_path: Path) -> None:
     every = {"kind": "every", "iterations": 1, "prompts": 3, "samples": 2}
     with judging() as server:
@@ -286,10 +297,6 @@ def test_ai_feedback_from_samples_to_a_reward_model_that_agrees_with_its_judge(
 
 def _agreement(light: Run, path: Path) -> float:
     """Share of held-out pairs in which the reward model prefers what the judge preferred."""
-    from ropewalk.runtime.config import PairFile
-    from ropewalk.runtime.prepare import pair_rows
-    from ropewalk.runtime.progress import Silent
-
     language = load_language(light.model)
     found = pair_rows(PairFile(path=str(path), held_out=0.0), language, 0, Silent()).train
     assert len(found) == len(read_pairs(path)[0]) > 100

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ropewalk.records.prompt import Message
 from ropewalk.records.score import Failed
 from ropewalk.tasks.judging.config import PairwiseJudge
-from ropewalk.tasks.judging.desk import Desk
+from ropewalk.tasks.judging.desk import CHUNK_QUESTIONS, Desk
 from ropewalk.tasks.judging.memory import FILE, AnswerFile
 from ropewalk.tasks.judging.question import Answer, Question
 from tests.tasks.judging.askers import BY, Ruled, judge, prefers
@@ -160,3 +160,24 @@ def test_two_processes_write_at_the_same_time(tmp_path: Path) -> None:
     assert [writer.exitcode for writer in writers] == [0, 0]
     wanted = [key(1000 * n + i) for n in range(2) for i in range(50)]
     assert len(AnswerFile(tmp_path, 1).get(wanted)) == 100
+
+
+def test_a_chunk_that_failed_whole_ends_the_batch_and_what_came_before_is_kept(tmp_path: Path) -> None:
+    """A server that dies in the middle: the rest is not tried one by one, and no answer is lost."""
+    asked = [question(str(n)) for n in range(3 * CHUNK_QUESTIONS)]
+    dead = {one.messages[0].content for one in asked[CHUNK_QUESTIONS:]}
+
+    def rule(one: Question) -> Answer | Failed:
+        text = one.messages[0].content
+        return Failed("crashed", "no connection") if text in dead else Answer(text)
+
+    asker = Ruled(rule)
+    replies = Desk(asker, AnswerFile(tmp_path, 1)).ask(asked)
+    assert len(asker.asked) == 2 * CHUNK_QUESTIONS and len(replies) == 3 * CHUNK_QUESTIONS
+    assert all(isinstance(reply.answer, Answer) for reply in replies[:CHUNK_QUESTIONS])
+    assert {reply.answer for reply in replies[CHUNK_QUESTIONS:]} == {Failed("crashed", "no connection")}
+    again = Ruled(lambda one: Answer(one.messages[0].content))
+    assert [reply.answer for reply in Desk(again, AnswerFile(tmp_path, 1)).ask(asked)] == [
+        Answer(str(n)) for n in range(3 * CHUNK_QUESTIONS)
+    ]
+    assert len(again.asked) == 2 * CHUNK_QUESTIONS

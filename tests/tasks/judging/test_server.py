@@ -281,8 +281,9 @@ def test_bad_answers_do_not_touch_good_ones() -> None:
     assert all(isinstance(answer, Failed) for n, answer in enumerate(found) if n % 4)
 
 
-def test_reasons_that_were_cut_have_no_mark() -> None:
-    with serving(lambda _: said("Score: 1", finish="length")) as server:
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+def test_reasons_that_were_cut_have_no_mark(finish: str) -> None:
+    with serving(lambda _: said("Score: 1", finish=finish)) as server:
         config = RubricJudge(by=ServerJudge(model="judge"), reasoning=Reasoning())
         (found,) = Judge("liked", config, Desk(asker(server.url))).judge(PROMPTS, group(["a"]), everybody)
     assert isinstance(found.scores["liked"], Failed)
@@ -312,6 +313,9 @@ def test_addresses_that_are_allowed(url: str) -> None:
         ("https://judge.example/v1?key=1", "no address"),
         ("https://me:secret@judge.example/v1", "password"),
         ("", "no address"),
+        ("http://127.0.0.1\n.judge.example/v1", "no address"),
+        ("https://judge example/v1", "no address"),
+        ("https://юдж.example/v1", "no address"),
     ],
 )
 def test_addresses_that_are_refused(url: str, said_of_it: str) -> None:
@@ -362,6 +366,23 @@ def test_proxies_of_the_environment_are_not_asked_for_this_machine(monkeypatch: 
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
     assert reply(lambda _: said("7")) == Answer("7")
+
+
+def test_a_proxy_that_is_none_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "foo://bar")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    with pytest.raises(InputError, match="proxy"):
+        asker("https://judge.example/v1").ask([WORDS])
+
+
+def test_a_seed_is_sent_only_where_it_matters() -> None:
+    hot = Question(WORDS.messages, 16, temperature=0.7)
+    with serving(lambda _: said("7")) as server:
+        asker(server.url, concurrency=1).ask([WORDS, hot, hot])
+    assert ["seed" in body for body in server.asked] == [False, True, True]
+    assert server.asked[1]["seed"] == server.asked[2]["seed"]
 
 
 def test_nothing_is_left_over() -> None:
