@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from ropewalk.data.intervals import Estimate, wilson
 from ropewalk.records.errors import InputError
 
@@ -60,17 +62,37 @@ def text_of_steps(steps: Sequence[str], separator: str, *, finished: bool) -> st
     return separator.join(steps) + ("" if finished else separator)
 
 
-def step_ends(ids: Sequence[int], decode: Decode, separator: str, *, ended: bool, eos_ids: Sequence[int]) -> list[int]:
+def step_ends(
+    ids: Sequence[int],
+    decode: Decode,
+    separator: str,
+    *,
+    ended: bool,
+    eos_ids: Sequence[int],
+    piece: Callable[[int], str] | None = None,
+) -> list[int]:
     """The place in `ids` of each step's last token, ascending; equal where one token ends two steps.
 
-    `ids`: a completion's, of which a last end token belongs to no text. Raises `InputError` for one without ids.
+    `ids`: a completion's, of which a last end token belongs to no text. `piece`: the text of one id alone, which makes
+    it fast where the text is that of its pieces. Raises `InputError` for a completion without ids.
     """
     if not ids:
         raise InputError("a completion without tokens has no step: leave it out")
     body = list(ids[:-1] if ids[-1] in eos_ids else ids)
-    whole, more = _scanned(decode(body), separator)
-    places = _crossings(len(body), len(whole), lambda count: len(separators(decode(body[:count]), separator)))
+    text = decode(body)
+    whole, more = _scanned(text, separator)
+    places = _by_pieces(text, [piece(i) for i in body], [end for _, end in whole]) if piece and whole else None
+    if places is None:
+        places = _crossings(len(body), len(whole), lambda count: len(separators(decode(body[:count]), separator)))
     return [*places, len(ids) - 1] if not whole or (ended and more) else places
+
+
+def _by_pieces(text: str, pieces: Sequence[str], ends: Sequence[int]) -> list[int] | None:
+    """The place of the piece that completes each of these stretches of the text; None if it is not that of its pieces,
+    as where words are joined by spaces or a character lies in two tokens."""
+    if "".join(pieces) != text or "\ufffd" in text:
+        return None
+    return [int(place) for place in np.searchsorted(np.cumsum([len(one) for one in pieces]), ends)]
 
 
 def _crossings(length: int, most: int, ends_within: Callable[[int], int]) -> list[int]:

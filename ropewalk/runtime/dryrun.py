@@ -59,6 +59,7 @@ from ropewalk.runtime.recipe import (
     SampleRecipe,
     SFTRecipe,
     StagesRecipe,
+    StepLabels,
     TrainingRecipe,
 )
 from ropewalk.runtime.stages import check_stages, stage_recipe
@@ -111,6 +112,8 @@ def _job(recipe: SampleRecipe, found: Look) -> None:
     _judges(recipe.judges, task, found)
     drawn = recipe.rollout.prompts * recipe.rollout.group_size
     found.fact("samples", f"{drawn}: {recipe.rollout.prompts} prompts x {recipe.rollout.group_size}")
+    if isinstance(recipe.labels, StepLabels):
+        found.fact("labels", f"{recipe.labels.rollouts} rollouts from the end of each step but a completion's last")
     longest = _prompts(task, recipe.split, model, recipe.sampling, found)
     if model is None or not longest:
         return

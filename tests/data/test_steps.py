@@ -81,6 +81,8 @@ def test_ends_in_ids_are_those_of_decoding_every_beginning(
     ids = BPE.encode(text, add_special_tokens=False) if encoded else list(text.encode())
     said = [*ids, EOS_ID] if ended or not ids else ids
     found = step_ends(said, decoded, separator, ended=ended, eos_ids=(EOS_ID,))
+    fast = step_ends(said, decoded, separator, ended=ended, eos_ids=(EOS_ID,), piece=lambda token: decoded([token]))
+    assert fast == found
     wanted = [
         next(place for place in range(len(ids)) if len(separators(decoded(ids[: place + 1]), separator)) >= count)
         for count in range(1, len(separators(decoded(ids), separator)) + 1)
@@ -100,6 +102,18 @@ def test_a_separator_inside_a_longer_token_ends_its_step_with_that_token() -> No
 def test_a_separator_in_several_tokens_ends_with_the_last_of_them() -> None:
     ids = BYTES.encode("x\n\ny", add_special_tokens=False)
     assert step_ends(ids, decoded, "\n\n", ended=True, eos_ids=(EOS_ID,)) == [2, 3]
+
+
+def test_words_joined_by_spaces_are_no_text_of_their_pieces() -> None:
+    """A tokenizer whose text is not that of its tokens one by one: the ends are those of decoding beginnings."""
+    words = ["a", "|", "b", "|", "c"]
+
+    def joined(ids: Sequence[int]) -> str:
+        return " ".join(words[i] for i in ids)
+
+    for separator, ends in (("|", [1, 3, 4]), (" | ", [2, 4, 4])):
+        found = step_ends(range(5), joined, separator, ended=True, eos_ids=(), piece=lambda i: joined([i]))
+        assert found == ends
 
 
 def test_a_special_token_may_separate() -> None:

@@ -5,7 +5,7 @@ among a sample's own tokens, so nothing is encoded again.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -39,6 +39,8 @@ class StepCutter:
     decode: Decode
     eos_ids: tuple[int, ...]
     separator: str
+    _pieces: dict[int, str] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Texts of single ids that were met; at most one for each word of the vocabulary."""
 
     def says(self, step: str) -> bool:
         """Whether there is something in a step but white space and separators."""
@@ -53,10 +55,15 @@ class StepCutter:
         for start, end in zip(edges[0::2].tolist(), edges[1::2].tolist(), strict=True):
             ids = said.tokens_T[start:end].tolist()
             ended = said.ended or end != edges[-1]
-            places = step_ends(ids, self.decode, self.separator, ended=ended, eos_ids=self.eos_ids)
+            places = step_ends(ids, self.decode, self.separator, ended=ended, eos_ids=self.eos_ids, piece=self._piece)
             found += [done + place for place in dict.fromkeys(places)]
             done += end - start
         return found
+
+    def _piece(self, token: int) -> str:
+        if token not in self._pieces:
+            self._pieces[token] = self.decode([token])
+        return self._pieces[token]
 
 
 class Read(NamedTuple):

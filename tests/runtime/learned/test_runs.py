@@ -175,6 +175,7 @@ PPO: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_two_ranks_reward_as_one(rewards: Rewards, trained: Path, tmp_path: Path) -> None:
     """Fault P1: rows, heads and tokens come back to their places from ranks that had other rows."""
     change = {"hardware.processes": 2, "stop.iterations": 1}
