@@ -189,3 +189,46 @@ def test_a_rank_that_dies_while_generating_ends_it_with_one_sentence() -> None:
     crew.close()
     assert time.monotonic() - started < 20
     assert not any(alive(pid) for pid in ranks)
+
+
+def generation(crew: Crew, rng: np.random.Generator) -> None:
+    """Two turns of some requests, that end well, by an exception while hearing, or abandoned at some moment."""
+    requests = asked(int(rng.integers(1, 5)), int(rng.integers(1, 5)))
+    inbox, heard = Inbox(requests), 0
+    how, at = str(rng.choice(["well", "raises", "abandoned"])), int(rng.integers(1, 2 * len(requests) + 1))
+
+    def hear(completion: Completion) -> None:
+        nonlocal heard
+        heard += 1
+        if how == "raises" and heard == at:
+            raise ZeroDivisionError
+        if len(completion.request.prompt_ids) <= 3:
+            inbox.put([follow_up(completion)])
+        if heard == 2 * len(requests) and how != "abandoned":
+            inbox.close()
+
+    timer = threading.Timer(float(rng.uniform(0, 0.05)), inbox.abandon)
+    if how == "abandoned":
+        timer.start()
+    try:
+        complete(crew, inbox, hear)
+    except ZeroDivisionError:
+        assert how == "raises"
+    except Abandoned:
+        assert how == "abandoned"
+    else:
+        assert how == "well" and heard == 2 * len(requests)
+
+
+@pytest.mark.slow
+def test_whatever_happens_the_crew_generates_as_before(crew: Crew, alone: InlineCrew) -> None:
+    """Fault J3: generations with every kind of end, one after the other on one crew; none hangs, none leaves anything
+    for the next."""
+    wanted = list(expected(alone, asked(3, 3)).values())
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        for _ in range(6):
+            generation(crew, rng)
+        samples = samples_of(crew, asked(3, 3))
+        assert [s.tokens_T[s.policy_mask_T].tolist() for s in samples] == wanted
+    assert nothing_runs(crew)
