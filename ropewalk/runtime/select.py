@@ -13,7 +13,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from ropewalk.records.sample import Sample
 from ropewalk.records.score import Score
 from ropewalk.runtime.lock import locked
 from ropewalk.runtime.progress import Progress, Silent
-from ropewalk.runtime.recipe import SampleRecipe, read_recipe, recipe_text
+from ropewalk.runtime.recipe import GRPORecipe, PPORecipe, SampleRecipe, read_recipe, recipe_text
 from ropewalk.runtime.run import Run
 from ropewalk.runtime.sample import as_job
 from ropewalk.runtime.sampler import Sampler, asking_of, model_of, open_sampler
@@ -125,7 +125,9 @@ def select(
     job, settings = selection_job(recipe, {**(set or {}), **({"task": {"kind": "given"}} if task is not None else {})})
     files, shown = Files(Path(out)), progress or Silent()
     path, dtype = model_of(job)
-    with _folder(files, overwrite=overwrite), open_sampler(path, asking_of(job, task), shown, dtype=dtype) as sampler:
+    asking = replace(asking_of(job, task), judges=job.judges)
+    _check_scorer(settings, [*asking.task.scorers, *job.judges])
+    with _folder(files, overwrite=overwrite), open_sampler(path, asking, shown, dtype=dtype) as sampler:
         chosen = _asked(sampler, settings)
         prompts = [sampler.prompts.prompts[i] for i in chosen]
         _same_origin(files, sampler, job, settings, prompts)
@@ -142,19 +144,29 @@ def selection_job(recipe: str | Path, overrides: Mapping[str, Any]) -> tuple[Sam
     name, at, which = str(recipe).partition("@")
     run = Run(Path(name))
     if run.recipe_file.is_file():
-        asked = {"model": "none", "start_from": str(recipe), **overrides}
-        loaded = read_recipe(run.recipe_file, asked)
+        loaded = read_recipe(run.recipe_file, {"model": "none", "start_from": str(recipe), **overrides})
     elif at:
         raise InputError(f"{recipe}: {name} is not a run folder, so it has no {which} model")
     else:
         loaded = read_recipe(recipe, overrides)
     job = loaded if isinstance(loaded, SampleRecipe) else as_job(loaded)
-    settings: Select = getattr(loaded, "select", None) or Select()
+    assert isinstance(loaded, PPORecipe | GRPORecipe | SampleRecipe), "no other recipe has a task to sample"
+    settings = loaded.select or Select()
+    # Of the judges the one that says what passes, if one does: the others would be asked for nothing.
+    asked = settings.passes.scorer if isinstance(settings.passes, Reaches) else ""
+    job = job.model_copy(update={"judges": {name: one for name, one in loaded.judges.items() if name == asked}})
     if job.sampling.temperature == 0:
         raise InputError("sampling.temperature = 0 says the same every time, so a pass rate tells nothing: use 1")
     if not kept_counts(settings.keep, settings.samples):
         raise InputError(f"select.samples = {settings.samples}: {keep_sentence(settings.keep, settings.samples)}")
     return job, settings
+
+
+def _check_scorer(settings: Select, known: Sequence[str]) -> None:
+    if isinstance(settings.passes, Reaches) and settings.passes.scorer not in known:
+        raise InputError(
+            f"select.passes.scorer = {settings.passes.scorer!r} is scored by nobody: there are {', '.join(known)}"
+        )
 
 
 # -- the samples ---------------------------------------------------------------------------------------------------
@@ -197,7 +209,7 @@ def _same_origin(
     files: Files, sampler: Sampler, job: SampleRecipe, settings: Select, prompts: Sequence[Prompt]
 ) -> None:
     """Samples that are there must have been drawn and scored as these would be."""
-    asked = job.model_dump(mode="json", include={"seed", "task", "data"})
+    asked = job.model_dump(mode="json", include={"seed", "task", "data", "judges"})
     now = {
         "policy": str(sampler.rollouts.crew.call("fingerprint", role="actor").result()),
         "prompts": fingerprint(prompts, str(sampler.language.tokenizer.backend_tokenizer.to_str())),
@@ -290,10 +302,7 @@ def _passes(row: Mapping[str, Any], settings: Select) -> bool | None:
     if not isinstance(settings.passes, Reaches):
         solved: bool | None = row["solved"]
         return solved
-    scores = row["scores"]
-    if settings.passes.scorer not in scores:
-        raise InputError(f"select.passes.scorer = {settings.passes.scorer!r}: the task scores {', '.join(scores)}")
-    outcome = outcome_read(scores[settings.passes.scorer])
+    outcome = outcome_read(row["scores"][settings.passes.scorer])
     return outcome.value >= settings.passes.at_least if isinstance(outcome, Score) else None
 
 

@@ -21,6 +21,7 @@ from ropewalk.tasks.config import PromptsTask
 from ropewalk.tasks.load import load_task
 from ropewalk.tasks.task import Task
 from tests.runtime.runs import Crash, Starts, settings_of
+from tests.tasks.judging.judge_server import preferring, serving
 
 TRUE = {"never": 0.0, "seldom": 0.2, "often": 0.8, "always": 1.0, "half": 0.5}
 
@@ -200,8 +201,24 @@ def test_what_passes_may_be_said_by_a_scorer(tiny_policy: Path, tmp_path: Path) 
     rows = read_jsonl(found.files.samples)
     passed = {one.rate.prompt_id: one.rate.passed for one in found.selection.prompts}
     assert sum(passed.values()) == sum(row["scores"]["truth"] >= -2 for row in rows)
-    with pytest.raises(InputError, match="the task scores truth, grammatical"):
+    with pytest.raises(InputError, match="is scored by nobody: there are truth, grammatical"):
         select("city-grpo", out=tmp_path / "s", set={**asked, "select.passes": {**rule, "scorer": "truht"}})
+
+
+def test_what_passes_may_be_said_by_a_judge(tiny_policy: Path, tmp_path: Path) -> None:
+    """Only that judge is asked, and its scores stand in the samples."""
+    with serving(preferring(lambda text: float(len(text)))) as server:
+        by = {"kind": "server", "base_url": server.url, "model": "judge", "retries": 0}
+        judge = {"kind": "pairwise", "by": by, "memory": {"kind": "none"}}
+        asked = settings(tiny_policy, **{"task.prompts": 3, "select.samples": 4, "judges": {"critic": judge}})
+        rule = {"kind": "score", "scorer": "critic", "at_least": 0.5}
+        select("city-grpo", out=tmp_path / "plain", set=asked)
+        assert not server.asked, "a judge that says nothing of what passes is left alone"
+        found = select("city-grpo", out=tmp_path / "s", set={**asked, "select.passes": rule})
+        assert server.asked
+    rows = read_jsonl(found.files.samples)
+    passed = sum(row["scores"]["critic"] >= 0.5 for row in rows if isinstance(row["scores"]["critic"], float))
+    assert sum(one.rate.passed for one in found.selection.prompts) == passed > 0
 
 
 def test_a_selection_trains_by_id_and_as_a_file(tiny_policy: Path, tmp_path: Path) -> None:
