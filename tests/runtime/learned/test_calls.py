@@ -1,5 +1,8 @@
 """From sections to calls: names, roles, columns; what a critic starts from; what is refused."""
 
+import re
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,7 +11,7 @@ from ropewalk.config.load import ConfigError
 from ropewalk.records.errors import InputError
 from ropewalk.runtime.assemble import graph_of, plan_of, setup_of
 from ropewalk.runtime.learned.calls import check_names, critic_role, learned_rewards
-from ropewalk.runtime.recipe import GRPORecipe, PPORecipe, read_recipe
+from ropewalk.runtime.recipe import GRPORecipe, PPORecipe, SampleRecipe, load_recipe, read_recipe
 
 SECTIONS: dict[str, Any] = {
     "many.folders": ["a", "b"],
@@ -103,3 +106,13 @@ def test_a_setup_needs_the_folders(tmp_path: object) -> None:
     loaded = recipe(start_from=str(tmp_path))
     with pytest.raises(InputError, match="no run or model folder short"):
         setup_of(loaded, plan_of(loaded, graph_of(loaded)), steps=1)
+
+
+def test_the_examples_of_the_page_are_recipes() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "learned-rewards.md").read_text()
+    sections, job = (tomllib.loads(block) for block in re.findall(r"```toml\n(.*?)```", page, re.DOTALL))
+    rest = {"method": "grpo", "start_from": "p", "task": {"kind": "city"}, "rollout": {"group_size": 4}}
+    found = load_recipe({**rest, **sections})
+    assert isinstance(found, GRPORecipe) and set(found.reward_models) == {"helpful", "aspects", "steps"}
+    labelled = load_recipe(job)
+    assert isinstance(labelled, SampleRecipe) and labelled.labels.kind == "steps"
