@@ -21,7 +21,9 @@ def evaluate(
     run: Annotated[str, RUN],
     suite: Annotated[Path | None, typer.Option(help="TOML file of task sets, instead of the run's own task.")] = None,
     model: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Compare with it, not with the start.")] = None,
-    judge: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Reward model that gives a win rate.")] = None,
+    judge: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Reward model, or a .toml with a judge, that gives a win rate.")
+    ] = None,
     prompts: Annotated[int | None, typer.Option(min=1, help="Held-out prompts.")] = None,
     samples: Annotated[int | None, typer.Option(min=1, help="Samples of each prompt.")] = None,
 ) -> int:

@@ -68,7 +68,8 @@ def evaluate(
 
     By default on the held-out split of its own task, `prompts` of it and `samples` of each. `suite` names a TOML file
     of task sets (see `suite.py`), or is a Task. `model` is a folder to compare with in place of the start; `judge` a
-    reward model that gives a win rate. Raises `InputError` for what cannot be evaluated.
+    reward model, or a TOML file with a judge of pairs, that gives a win rate. Raises `InputError` for what cannot be
+    evaluated.
     """
     progress = progress or Silent()
     found, which, given = _opened(run)

@@ -22,6 +22,7 @@ from ropewalk.records.sample import Sample
 from ropewalk.records.score import Score
 from ropewalk.runtime.config import Hardware
 from ropewalk.runtime.findings import Measure
+from ropewalk.runtime.judging.preferred import check_judge_file, is_judge_file
 from ropewalk.runtime.learned.calls import ROLE, LearnedCalls, learned_rewards
 from ropewalk.runtime.learned.outside import learned_scores, said_by, said_in_row
 from ropewalk.runtime.learned.read import Said
@@ -95,8 +96,21 @@ def win_rate(before: Floats, after: Floats, per_prompt: int) -> tuple[Measure, i
     return Measure("win rate", found), int((after == before).sum())
 
 
+def preferred(shares: Sequence[Sequence[float]]) -> tuple[Measure, int]:
+    """The win rate of preferences by prompt, and the ties; prompts without any are left out."""
+    means = [float(np.mean(values)) for values in shares if values]
+    if not means:
+        raise InputError("the judge compared nothing: ask for more prompts")
+    return Measure("win rate", wilson(sum(means), len(means))), sum(v == 0.5 for values in shares for v in values)
+
+
 def check_judge(recipe: TrainingRecipe, run: Run, judge: str) -> str:
-    """The judge's folder. `InputError` if it is the run's own reward model: by path, or by weights wherever it lies."""
+    """The judge's folder, or its file. `InputError` if it is what the run was rewarded by.
+
+    A reward model is that by path, or by weights wherever it lies.
+    """
+    if is_judge_file(judge):
+        return check_judge_file(recipe, judge)
     folder = str(model_folder(judge))
     if not isinstance(recipe, PPORecipe | GRPORecipe) or not (rewards := learned_rewards(recipe)):
         return folder

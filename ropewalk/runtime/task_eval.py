@@ -12,7 +12,8 @@ from ropewalk.records.score import Abstain, Score
 from ropewalk.rollout.config import NativeEngineConfig
 from ropewalk.runtime.config import Hardware
 from ropewalk.runtime.findings import Measure, SetFinding
-from ropewalk.runtime.judge import Reading, learned_of, read_scores, win_rate, with_scores
+from ropewalk.runtime.judge import Reading, learned_of, preferred, read_scores, win_rate, with_scores
+from ropewalk.runtime.judging.preferred import is_judge_file, preferences
 from ropewalk.runtime.learned.calls import learned_rewards
 from ropewalk.runtime.policy_eval import (
     Drawn,
@@ -120,6 +121,9 @@ def _learned_names(recipe: PolicyRecipe) -> list[str]:
 def _judged(judge: str, readings: Readings, hardware: Hardware, progress: Progress) -> list[tuple[Measure, int]]:
     """The win rate on every set, and the ties."""
     before, after = readings
+    if is_judge_file(judge):
+        earlier, later = ([reading.drawn for reading in side] for side in readings)
+        return [preferred(shares) for shares in preferences(judge, earlier, later, hardware, progress)]
     scores = read_scores(judge, [*before, *after], hardware, progress)
     pairs = zip(scores[: len(before)], scores[len(before) :], before, strict=True)
     return [win_rate(first, second, reading.drawn.per_prompt) for first, second, reading in pairs]
