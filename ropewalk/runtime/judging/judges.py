@@ -48,11 +48,13 @@ def check_judges(judges: Mapping[str, PairwiseJudge | RubricJudge]) -> None:
             )
 
 
-def open_judge(name: str, config: PairwiseJudge | RubricJudge, crew: Crew) -> Judge:
-    """A judge of a recipe, ready to be asked; see `check_judges`."""
+def open_judge(name: str, config: PairwiseJudge | RubricJudge, crew: Crew | None) -> Judge:
+    """A judge of a recipe, ready to be asked; see `check_judges`. One behind a server needs no crew."""
     asker: Asker
     if isinstance(config.by, ModelJudge):
         language = load_language(local_model(config.by.path))
+        if crew is None:
+            raise RuntimeError(f"judge {name!r} is a model of the run, and there is no crew")
         asker = CrewAsker(crew, role_of(name), language, config.by.cache_tokens)
     else:
         asker = ServerAsker(config.by)
