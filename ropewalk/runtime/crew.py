@@ -62,9 +62,8 @@ def samples_of(crew: Crew, requests: Sequence[Request]) -> list[Sample]:
 
 def complete(crew: Crew, inbox: Inbox, heard: Callable[[Completion], None]) -> None:
     """Generate and wait for the end of it. Whoever stops waiting, by Ctrl-C say, stops the generation too."""
-    future = crew.generate(inbox, heard)
     try:
-        future.result()
+        crew.generate(inbox, heard).result()
     except BaseException:
         inbox.abandon()
         raise

@@ -19,6 +19,7 @@ from ropewalk.records.prompt import Json
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Score
 from ropewalk.runtime.curves import task_metrics
+from ropewalk.runtime.episode_metrics import episode_metrics, was_cut
 from ropewalk.runtime.experience import Experience
 from ropewalk.runtime.learned.read import Reader, Said
 from ropewalk.runtime.loop import Credited
@@ -128,8 +129,9 @@ def rollout_metrics(samples: list[Sample], lost: int = 0) -> dict[str, Metric]:
         "length/max": Metric.max(max(lengths)),
         "length/min": Metric.min(min(lengths)),
         "rollout/lost": Metric.mean(lost, n + lost),
-        "truncated": Metric.mean(sum(s.finish == "length" for s in samples), n),
+        "truncated": Metric.mean(sum(map(was_cut, samples)), n),
         "distinct": Metric.mean(len({s.tokens_T[s.policy_mask_T].tobytes() for s in samples}), n),
+        **episode_metrics(samples),
     }
 
 

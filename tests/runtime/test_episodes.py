@@ -27,6 +27,7 @@ from ropewalk.runtime.experience import Experience
 from ropewalk.runtime.look import Look
 from ropewalk.runtime.progress import Silent
 from ropewalk.runtime.recipe import read_recipe
+from ropewalk.runtime.rewards import rollout_metrics
 from ropewalk.runtime.run import Run
 from ropewalk.runtime.sample import sample
 from ropewalk.runtime.sampler import Asking, open_sampler
@@ -123,6 +124,9 @@ def test_episodes_are_equal_on_one_process_and_on_two(place: Path, batch: Experi
         assert (mine.info, mine.scores, mine.finish) == (theirs.info, theirs.scores, theirs.finish)
         assert mine.logprobs_T == pytest.approx(theirs.logprobs_T, abs=1e-5, nan_ok=True)
     assert {told(s)["turns"] for s in batch.samples} == {3}, "they go over several turns"
+    found = {name: metric.value for name, metric in rollout_metrics(list(batch.samples)).items()}
+    assert found["episode/turns"] == 3 and found["episode/ended_turns"] == 1 and found["truncated"] == 0
+    assert sum(value for name, value in found.items() if name.startswith("episode/ended")) == 1
 
 
 def test_the_trainer_gives_sampled_tokens_the_log_probs_they_were_sampled_with(place: Path, batch: Experience) -> None:
