@@ -210,7 +210,8 @@ async def _scored(env: Any, row: Mapping[str, Any], played: Any) -> tuple[float,
         reward, metrics = played["reward"], played["metrics"] or {}
     if raised:
         raise Unplayable(f"a reward function failed: {type(raised[0]).__name__}: {raised[0]}")
-    return float(reward), [(str(name), float(value)) for name, value in metrics.items()]
+    numbers = [(str(name), float(value)) for name, value in metrics.items()]
+    return float(reward), [(name, value) for name, value in numbers if math.isfinite(value)]
 
 
 def _watched(rubric: Any, raised: list[Exception]) -> Any:

@@ -17,6 +17,7 @@ from ropewalk.config.load import ConfigError, load, read_toml
 from ropewalk.data.read import prompts_rows
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Prompt
+from ropewalk.records.score import Outcome, Score
 from ropewalk.tasks.environments.calculator import calculator
 from ropewalk.tasks.environments.config import (
     CalculatorTool,
@@ -77,7 +78,7 @@ def environment_task(place: str) -> Task:
         if REWARD in scorers:
             raise InputError(f"the scorer {REWARD!r} of {folder / FILE} is the world's own: give yours another name")
         scorers = {REWARD: AtOnce(EpisodeReward()), **scorers}
-        solved = at_least_one
+        solved = _found if isinstance(recipe.world, NumberGuessWorld) else at_least_one
     return Task(
         name=recipe.name,
         prompts=prompts,
@@ -86,6 +87,11 @@ def environment_task(place: str) -> Task:
         environment=factory,
         refused=report.refused,
     )
+
+
+def _found(outcome: Outcome) -> bool:
+    """A number that was found late is worth less, and found."""
+    return isinstance(outcome, Score) and outcome.value > 0
 
 
 def folder_of(place: str) -> Path:

@@ -180,7 +180,7 @@ def _check(config: GymnasiumTask, gymnasium: Any, make: GameMaker) -> None:
         near = get_close_matches(config.id, list(gymnasium.registry), n=1)
         hint = f": did you mean {near[0]!r}" if near else ""
         raise InputError(f"Gymnasium cannot make {config.id!r} ({str(error)[:200]}){hint}") from error
-    except (TypeError, ImportError) as error:
+    except (TypeError, ValueError, AttributeError, ImportError) as error:
         raise InputError(f"Gymnasium cannot make {config.id!r}: {error}") from error
     space = getattr(game, "action_space", None)
     numbers = getattr(space, "n", None)

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Protocol, TypeAlias
 
-from ropewalk.records.errors import InputError
+from ropewalk.records.errors import InputError, RopewalkError
 from ropewalk.records.prompt import Prompt
 from ropewalk.tasks.environments.protocol import ToolCall, ToolSpec, Unread
 from ropewalk.tasks.scoring.rules.structured import schema_fault, validator
+from ropewalk.tasks.scoring.sandbox.box import SandboxFault
 
 Arguments: TypeAlias = Mapping[str, Any]
 """As the tool's schema says."""
@@ -31,14 +32,18 @@ class ToolFault(Exception):
     """A call cannot be carried out; the message is for the policy."""
 
 
+class TooManyLate(RuntimeError):
+    """Too many calls that were given up still run in this process."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A declared function."""
 
     spec: ToolSpec
     call: Callable[[Arguments], object] = field(repr=False)
-    """Gives a text, or JSON data; raises ToolFault for what the policy should mend. Any other ValueError, TypeError,
-    LookupError, ArithmeticError or OSError is told to the policy as the tool's error."""
+    """Gives a text, or JSON data; raises ToolFault for what the policy should mend. Any other exception is told to the
+    policy as the tool's error, but for those that say that our own machinery is broken."""
     bounded: bool = False
     """It ends in bounded time by itself; else it is given up when the time of a call is over."""
     _schema: str = field(default="", init=False, repr=False, compare=False)
@@ -170,10 +175,11 @@ def _nearest(name: str, known: Sequence[str]) -> str:
 def _text(function: Callable[[Arguments], object], call: ToolCall, seconds: float | None) -> str:
     try:
         found = function(call.arguments) if seconds is None else _in_time(function, call, seconds)
-    except ToolFault:
+    except (ToolFault, TooManyLate, SandboxFault, RopewalkError):
         raise
-    except (ValueError, TypeError, LookupError, ArithmeticError, OSError, AttributeError, RecursionError) as error:
-        raise ToolFault(f"{call.name}: {type(error).__name__}: {error}"[:_SHOWN]) from None
+    except Exception as error:
+        # The failure boundary: whatever a tool's own function raises is for the policy to read.
+        raise ToolFault(f"{call.name}: {type(error).__name__}: {error}"[:_SHOWN]) from error
     if isinstance(found, str):
         return found
     try:
@@ -189,12 +195,12 @@ _guard = threading.Lock()
 def _in_time(function: Callable[[Arguments], object], call: ToolCall, seconds: float) -> object:
     """The function's result, from a thread that is given up when it is late: Python can end no thread.
 
-    Raises RuntimeError where too many that were given up still run.
+    Raises TooManyLate where too many that were given up still run.
     """
     with _guard:
         _unfinished.difference_update([thread for thread in _unfinished if not thread.is_alive()])
         if len(_unfinished) >= MAX_UNFINISHED:
-            raise RuntimeError(f"{MAX_UNFINISHED} calls of tools ran out of time and still run: bound these tools")
+            raise TooManyLate(f"{MAX_UNFINISHED} calls of tools ran out of time and still run: bound these tools")
     found: list[object] = []
     raised: list[BaseException] = []
 

@@ -64,7 +64,7 @@ class Workspace:
         if isinstance(files, dict):
             self.files = files
         else:
-            note = f"\n[what it wrote into files is not kept: {files or 'the sandbox was ended'}]"
+            note = f"\n[what it wrote into files is not kept: {files or 'the working folder is gone'}]"
         return Ran(_words(found, self._pool.limits) + note, found.status == "done")
 
     def _work(self, box: Box, source: str) -> tuple[Finding, dict[str, bytes] | str | None]:

@@ -88,6 +88,16 @@ def test_the_built_in_ones_run_as_they_are(name: str, monkeypatch: pytest.Monkey
             assert outcome == Score(value)
 
 
+def test_a_number_found_late_is_found() -> None:
+    solved = environment_task("number-guess").solved
+    assert [solved(outcome) for outcome in (Score(1.0), Score(0.4), Score(0.0), Failed("crashed"))] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
 def test_the_files_of_the_built_in_search_hold_the_answers() -> None:
     need_bubblewrap()
     task = environment_task("file-search")

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ropewalk.records.errors import InputError
+from ropewalk.records.errors import InputError, RunStopped
 from ropewalk.tasks.environments import tools
 from ropewalk.tasks.environments.protocol import ToolCall, ToolSpec, Unread
-from ropewalk.tasks.environments.tools import MAX_UNFINISHED, Tool, Toolbox, ToolFault, ToolLimits
+from ropewalk.tasks.environments.tools import MAX_UNFINISHED, Tool, Toolbox, ToolFault, ToolLimits, TooManyLate
+from ropewalk.tasks.scoring.sandbox.box import SandboxFault
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -94,7 +95,17 @@ def test_an_unknown_tool_is_told_with_the_nearest_name_and_an_unread_call_with_i
 
 @pytest.mark.parametrize(
     "error",
-    [ValueError("no"), KeyError("k"), ZeroDivisionError(), FileNotFoundError("f"), TypeError("t"), RecursionError()],
+    [
+        RuntimeError("r"),
+        AssertionError(),
+        MemoryError(),
+        ValueError("no"),
+        KeyError("k"),
+        ZeroDivisionError(),
+        FileNotFoundError("f"),
+        TypeError("t"),
+        RecursionError(),
+    ],
     ids=lambda error: type(error).__name__,
 )
 def test_what_a_function_raises_is_told_and_bounded(error: Exception) -> None:
@@ -107,15 +118,14 @@ def test_what_a_function_raises_is_told_and_bounded(error: Exception) -> None:
     assert len(told({"word": "a"}, lambda _: int("x" * 9_000))[0]) < 300
 
 
-def test_what_our_own_machinery_raises_ends_the_episode() -> None:
-    class Broken(Exception):
-        pass
-
+@pytest.mark.parametrize("error", [SandboxFault("gone"), InputError("bad row"), RunStopped("stop")], ids=range(3))
+@pytest.mark.parametrize("bounded", [True, False])
+def test_what_our_own_machinery_raises_ends_the_episode(error: Exception, bounded: bool) -> None:
     def fails(_: Any) -> str:
-        raise Broken
+        raise error
 
-    with pytest.raises(Broken):
-        told({"word": "a"}, fails)
+    with pytest.raises(type(error)):
+        Toolbox([tool(fails, bounded=bounded)]).answer(ToolCall("repeat", {"word": "a"}))
 
 
 def test_a_long_result_is_cut_and_says_so_and_half_characters_are_mended() -> None:
@@ -143,7 +153,7 @@ def test_a_late_function_is_given_up_and_many_of_them_fail_the_episode(release: 
         text, fault = told({"word": "a"}, lambda _: release.wait(30), seconds=0.02)
         assert fault and "did not finish within 0.02 seconds" in text
     assert time.monotonic() - started < 5
-    with pytest.raises(RuntimeError, match="still run"):
+    with pytest.raises(TooManyLate, match="still run"):
         told({"word": "a"}, lambda _: "ok", seconds=0.02)
     assert Toolbox([tool(bounded=True)]).answer(ToolCall("repeat", {"word": "a"})).text == "ok"
     release.set()
