@@ -13,6 +13,9 @@ from ropewalk.data.config import DropFlat, RefillFlat
 from ropewalk.records.errors import InputError
 from ropewalk.records.metric import Metric
 
+MOST_NAMES = 32
+"""More sources than these are not told one by one."""
+
 Flat: TypeAlias = Literal["low", "high", "middle", "too_few"]
 """Why a group teaches nothing: all rewards are the lowest that any group has, the highest, equal ones between them, or
 fewer than two are there."""
@@ -98,6 +101,8 @@ def drop_metrics(
     }
     for kind, name_of in kinds.items():
         names = [name_of(group) for group in groups]
+        if len(set(names)) > MOST_NAMES:
+            continue
         for name in sorted(set(names) - {""}):
             drawn = [group for group, its in zip(groups, names, strict=True) if its == name]
             lost = sum(group.id in dropped for group in drawn)

@@ -105,3 +105,10 @@ def test_what_is_a_mistake() -> None:
         flat_groups([Group("a", (0, 1)), Group("a", (0, 1))], 0.0)
     with pytest.raises(InputError, match="at least one group"):
         decide(DropFlat(), [], 0)
+
+
+def test_sources_without_number_are_not_told_one_by_one() -> None:
+    """A file whose rows name a source each would give a metric each, without bound."""
+    many = [Group(str(n), (0.0, 1.0), source=f"s{n}", difficulty="hard") for n in range(200)]
+    told = drop_metrics(many, {})
+    assert len(told) < 10 and "groups/dropped/difficulty/hard" in told
