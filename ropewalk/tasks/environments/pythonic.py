@@ -22,7 +22,7 @@ MAX_DEPTH = 64
 """Brackets inside brackets."""
 
 _SHOWN = 300
-_SCANNED = re.compile(r"""(?P<prefix>[A-Za-z]*)(?P<quote>\"{3}|'{3}|"|')|[\[({]|[\])}]""")
+_SCANNED = re.compile(r"""(?<![A-Za-z])(?P<prefix>[A-Za-z]*+)(?P<quote>\"{3}|'{3}|"|')|[\[({]|[\])}]""")
 _NUMBER = re.compile(r"(?<![\w.])\d[\w.]*(?:(?<=[eE])[+-]\d\w*)?")
 _WHOLE_NUMBER = re.compile(r"\d[\d_]*(?:\.\d*)?(?:[eE][+-]?\d+)?")
 _SIGNS = re.compile(r"(?:[-+~]\s*){3}")
