@@ -251,7 +251,8 @@ def _judges(judges: Judges, task: Task | None, found: Look) -> None:
         by = judge.by
         if isinstance(by, ServerJudge):
             found.attempt(lambda by=by: authorisation(by.key))  # type: ignore[misc]
-            found.fact(f"judge {name}", f"{judge.kind}, by {by.model} at {by.base_url}")
+            how = ", even if unencrypted" if by.plain_http else ""
+            found.fact(f"judge {name}", f"{judge.kind}, by {by.model} at {by.base_url}{how}")
         else:
             found.fact(f"judge {name}", f"{judge.kind}, by the model {by.path} on the workers")
 
