@@ -6,7 +6,7 @@ are run only when the public ones leave the gate open. Nothing that hidden tests
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -98,9 +98,13 @@ def summary(text: TextFacts, public: Results | None, hidden: Results | None) -> 
 
 
 def run_tests(box: Box, source: str, tests: Sequence[Test]) -> Results:
-    """Findings of the tests and which of them passed."""
-    findings = tuple(box.run(source, [test.request for test in tests]))
-    return Results(findings, tuple(passed(test, finding) for test, finding in zip(tests, findings, strict=True)))
+    """Findings of the tests and which of them passed.
+
+    What the program printed and returned is dropped once it is judged: evaluations are remembered by the thousand.
+    """
+    findings = box.run(source, [test.request for test in tests])
+    good = tuple(passed(test, finding) for test, finding in zip(tests, findings, strict=True))
+    return Results(tuple(replace(finding, value=None, stdout="", stderr="") for finding in findings), good)
 
 
 def text_facts(box: Box, source: str, suite: Suite, forbidden: Forbidden) -> TextFacts:

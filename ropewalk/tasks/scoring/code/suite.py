@@ -1,4 +1,4 @@
-"""Tests of a prompt: what is asked of a program, and what is expected. Read from `info["tests"]`.
+"""Tests of a prompt: what is asked of a program, and what is expected. Read from `info["tests"]`, or its JSON text.
 
     {"public": [...], "hidden": [...]}, each test one of
     {"stdin": "2 3\\n", "stdout": "5\\n"}                                    compared outside
@@ -12,6 +12,7 @@ uses and nobody defines are the program's.
 
 import ast
 import builtins
+import json
 import symtable
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ class Suite:
 
 def suite_of(prompt: Prompt) -> Suite:
     """The tests of a prompt. Raises InputError naming the prompt and the test that cannot be used."""
-    given = prompt.info.get("tests")
+    given = _as_data(prompt.info.get("tests"))
     if not isinstance(given, Mapping) or set(given) - {"public", "hidden"}:
         raise InputError(
             f'prompt {prompt.id!r} has no tests: give info["tests"] = {{"public": [...], "hidden": [...]}}'
@@ -82,6 +83,17 @@ def suite_of(prompt: Prompt) -> Suite:
     if not suite.public and not suite.hidden:
         raise InputError(f"prompt {prompt.id!r} has an empty list of tests: a program cannot be scored by none")
     return suite
+
+
+def _as_data(given: Json) -> Json:
+    """The tests themselves, also where a table of rows has them as their JSON text."""
+    if not isinstance(given, str):
+        return given
+    try:
+        found: Json = json.loads(given)
+    except (ValueError, RecursionError):
+        return given
+    return found
 
 
 def _test(given: Json, where: str) -> Test:

@@ -164,3 +164,14 @@ def test_scripts_are_compared_outside(pool: SandboxPool) -> None:
     assert scorer(prompt, said("print(sum(map(int, input().split())))")) == Score(1.0)
     assert scorer(prompt, said("input()\nprint(5)")) == Score(0.5)
     assert scorer(prompt, said("print(sum(map(int, input().split())))\nraise SystemExit(1)")) == Score(0.0)
+
+
+def test_what_a_program_printed_and_returned_is_not_kept(pool: SandboxPool) -> None:
+    """Fault O2: thousands of evaluations are remembered, each of which may have printed a megabyte a test."""
+    loud = "print('x' * 500_000)\ndef f(n): return ['y' * 400_000]\n"
+    tests = [{"stdin": "", "stdout": "x" * 500_000}, {"call": "f", "args": [1], "expected": ["y" * 400_000]}]
+    asked = Prompt("loud", "?", info={"tests": {"public": tests}})
+    found = CodeEvaluator(pool)(asked, said(loud))
+    assert found is not None and not isinstance(found, Failed) and found.public is not None
+    assert found.public.passed == (True, True)
+    assert [(f.status, f.stdout, f.stderr, f.value) for f in found.public.findings] == [("done", "", "", None)] * 2

@@ -1,5 +1,7 @@
 """Tests of a prompt are read strictly: what cannot be used is named when it is loaded."""
 
+import json
+
 import pytest
 
 from ropewalk.records.errors import InputError
@@ -59,6 +61,20 @@ FAULTS: list[tuple[Json, str]] = [
 def test_what_cannot_be_used_is_refused_with_its_place(tests: Json, told: str) -> None:
     with pytest.raises(InputError, match=told):
         suite_of(prompt(tests))
+
+
+@pytest.mark.parametrize("tests", [{"public": [{"call": "f", "expected": {"a": [1.5, None]}}]}, {"hidden": []}, [], 3])
+def test_a_table_of_text_has_tests_as_their_json(tests: Json) -> None:
+    """What is wrong with the tests is wrong with their text in the same words."""
+
+    def read(given: Json) -> object:
+        try:
+            return suite_of(prompt(given))
+        except InputError as error:
+            return str(error)
+
+    assert read(json.dumps(tests)) == read(tests)
+    assert "has no tests" in str(read("[" * 100_000)) and "has no tests" in str(read("{"))
 
 
 def test_free_names_are_what_the_code_leaves_to_the_program() -> None:
