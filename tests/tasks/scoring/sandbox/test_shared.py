@@ -162,3 +162,29 @@ def test_a_process_that_ends_in_the_middle_leaves_no_program_behind(number: sign
     finally:
         child.kill()
         child.communicate()
+
+
+def test_whoever_waits_for_a_sandbox_is_told_that_it_will_not_come() -> None:
+    """Fault G9: more programs than the pool has room for, and an error in the middle; nobody waits for ever."""
+    before, told = footprint(), []
+
+    def run() -> None:
+        try:
+            told.append(SharedPool(SHUTTING).test(FOREVER, [Script()]))
+        except Exception as error:  # noqa: BLE001  whatever it is, it is what the test looks at
+            told.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(SHUTTING.workers * 12)]
+    with pytest.raises(ZeroDivisionError), sandboxes():
+        for thread in threads:
+            thread.start()
+        while not footprint().descendants - before.descendants:
+            time.sleep(0.01)
+        time.sleep(0.3)
+        begun = time.monotonic()
+        raise ZeroDivisionError
+    for thread in threads:
+        thread.join(5)
+    assert time.monotonic() - begun < 4 and len(told) == len(threads)
+    assert all(isinstance(error, Exception) for error in told)
+    assert footprint() == before
