@@ -145,7 +145,8 @@ def prompts_rows(
 
 
 def labelled_steps(rows: Rows, separator: str, *, limit: Limit | None = None) -> tuple[list[LabelledSteps], ReadReport]:
-    """Completions in steps with a label each; a row whose steps the separator would cut otherwise is refused."""
+    """Completions in steps with a label each; a row whose steps the separator would cut otherwise is refused. Rows with
+    other ids or labels are estimates of their own, as judgements of pairs are."""
 
     def record(fields: Mapping[str, Any]) -> LabelledSteps:
         dialogue, (steps, labels, finished) = parse(fields).dialogue, step_fields(fields)
@@ -158,10 +159,9 @@ def labelled_steps(rows: Rows, separator: str, *, limit: Limit | None = None) ->
         return LabelledSteps(key, dialogue, steps, labels, finished)
 
     def said(made: LabelledSteps) -> Json:
-        text = text_of_steps(made.steps, separator, finished=made.finished)
-        return [plain(made.dialogue), text, *([] if made.finished else [separator])]  # whether it ends is said, too
+        return [plain(made.dialogue), text_of_steps(made.steps, separator, finished=made.finished)]
 
-    return _collect(rows, record, said, limit)
+    return _collect(rows, record, said, limit, by_id=True)
 
 
 def plain(dialogue: Dialogue) -> Json:

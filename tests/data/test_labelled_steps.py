@@ -57,10 +57,10 @@ def test_a_row_that_cannot_be_meant_is_refused_and_counted(tmp_path: Path, chang
         labelled_steps(written(tmp_path, {**GOOD, **change}), "\n\n")
 
 
-def test_rows_that_say_the_same_are_kept_once(tmp_path: Path) -> None:
-    again = {**GOOD, "labels": [0, 0], "id": "other"}
-    rows, report = labelled_steps(written(tmp_path, GOOD, again), "\n\n")
-    assert len(rows) == 1 and "repeats" in report.refused[0][1]
+def test_an_estimate_is_kept_once_and_another_of_the_same_steps_beside_it(tmp_path: Path) -> None:
+    again = [{**GOOD, "labels": [0, 0]}, {**GOOD, "id": "a"}, {**GOOD, "id": "b"}]
+    rows, report = labelled_steps(written(tmp_path, GOOD, GOOD, *again, {**again[-1], "steps": ["x", "y"]}), "\n\n")
+    assert len(rows) == 4 and len(report.refused) == 2 and "repeats" in report.refused[0][1]
 
 
 def test_columns_may_have_other_names(tmp_path: Path) -> None:

@@ -246,10 +246,10 @@ def test_what_has_no_verdict_is_no_label(policy: Path, tmp_path: Path) -> None:
 def test_the_rows_are_what_a_process_reward_model_reads(policy: Path, tmp_path: Path) -> None:
     rows, tally = label(policy, tmp_path / "run", **{"labels.rollouts": 2})
     read, report = labelled_steps(tmp_path / "run" / "steps.jsonl", "|")
-    distinct = {(row["prompt"], *row["steps"], row["finished"]) for row in rows}
-    assert len(read) == len(distinct) and {why for _, why in report.refused} <= {
-        "its id or content repeats that of an earlier row"
-    }
+    assert [(row.id, list(row.steps), list(row.labels), row.finished) for row in read] == [
+        (row["id"], row["steps"], row["labels"], row["finished"]) for row in rows
+    ]
+    assert report.refused == ()
     assert tally["rows"] == len(rows) and tally["steps"] == sum(len(row["steps"]) for row in rows)
 
 

@@ -6,11 +6,20 @@ from ropewalk.config.load import read_toml
 from ropewalk.records.errors import InputError
 from ropewalk.runtime.learned.calls import LearnedCalls
 from ropewalk.runtime.learned.config import Process
+from ropewalk.runtime.run import model_folder
 
 
 def check_reading(calls: LearnedCalls) -> None:
-    """A run that learnt the worth of steps is read at the ends of such steps. `InputError` where it is not."""
+    """A run that learnt the worth of steps is read at the ends of such steps, and no member is there twice.
+
+    Raises `InputError` where it is otherwise.
+    """
     read = calls.section.read
+    there = [folder for folder in calls.section.folders if Path(folder.partition("@")[0]).is_dir()]
+    places = [model_folder(folder).resolve() for folder in there]
+    for place, folder in zip(places, there, strict=True):
+        if places.count(place) > 1:
+            raise InputError(f"{folder} is a member of reward_models.{calls.name} twice: its own twin agrees with it")
     for folder in calls.section.folders:
         learnt = _learnt_step(Path(folder.partition("@")[0]))
         if learnt is None:

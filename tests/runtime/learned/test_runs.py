@@ -116,6 +116,7 @@ def test_what_the_models_are_is_checked_before_anything_runs(rewards: Rewards, t
         ({"reward_models.truth.folders": [str(rewards.first)]}, "scorer called 'truth'"),
         ({"reward_models.process.read.step": "|"}, "learnt from steps that ' and' separates"),
         ({"reward_model": str(rewards.process)}, "has no one score"),
+        ({"reward_models.both.folders": [str(rewards.first), f"{rewards.first}/model"]}, "both twice"),
         ({"reward_models.gone.folders": [str(tmp_path / "gone")]}, "no run or model folder"),
     ]
     for change, says in cases:
