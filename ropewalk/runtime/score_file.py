@@ -15,6 +15,7 @@ import numpy as np
 
 from ropewalk.config.load import ConfigError, load, read_toml
 from ropewalk.data.forms import RefusedRow, parse
+from ropewalk.data.order import PART
 from ropewalk.data.rows import Row as FileRow
 from ropewalk.data.rows import read_records
 from ropewalk.monitors.samples import dialogue_text, outcome_read, outcome_shown
@@ -30,6 +31,7 @@ from ropewalk.runtime.recipe import built_in, read_recipe, recipe_path
 from ropewalk.runtime.run import Run
 from ropewalk.tasks.environments.protocol import EPISODE
 from ropewalk.tasks.files import task_from_file
+from ropewalk.tasks.mixture import own_prompt
 from ropewalk.tasks.scoring.compose import About, Composed, Statistics, compose
 from ropewalk.tasks.scoring.config import NoLength, Reward
 from ropewalk.tasks.scoring.explain import explain
@@ -109,8 +111,11 @@ class ScoredFile:
             raise InputError(f"there is no row {row}: the file has rows 1 to {len(self.lines)}")
         line, about = self.lines[row - 1], self.about[row - 1]
         said = explain(self.judge.reward, self.composed, row - 1, line.sample.scores, about)
-        scorers = self.judge.task.scorers
-        found = {f"{name}: ": seen(scorer, line.prompt, line.sample) for name, scorer in scorers.items()}
+        if line.sample.finish in ("failed", "aborted"):
+            return said  # no scorer was shown it
+        part = self.judge.task.parts.get(str(line.prompt.info.get(PART)))
+        task, prompt = (self.judge.task, line.prompt) if part is None else (part, own_prompt(line.prompt))
+        found = {f"{name}: ": seen(scorer, prompt, line.sample) for name, scorer in task.scorers.items()}
         return [
             next((f"{words} ({more})" for name, more in found.items() if more and words.startswith(name)), words)
             for words in said

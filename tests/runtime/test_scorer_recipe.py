@@ -10,9 +10,11 @@ from typing import Any, get_args
 import pytest
 
 from ropewalk.cli.app import run as command
+from ropewalk.config.load import load
 from ropewalk.records.errors import RunStopped
 from ropewalk.records.score import Score
 from ropewalk.runtime.assemble import the_task
+from ropewalk.runtime.config import Judging
 from ropewalk.runtime.recipe import read_recipe
 from ropewalk.runtime.train import train
 from ropewalk.tasks.scoring.kinds.config import ScorerSection
@@ -166,6 +168,24 @@ def test_every_kind_scores_a_file_and_says_in_words_what_it_saw(
         "reward: +0.25 = 0.25",
     ):
         assert said in words, (said, words)
+
+
+def test_a_row_of_a_mixture_is_explained_by_its_own_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "task.toml").write_text(
+        '[task]\nkind = "mixture"\n[task.parts.sums.task]\nkind = "sums"\n'
+        '[task.parts.sums.task.scorers.short]\nkind = "length"\nhigh = 1\n'
+        '[task.parts.city.task]\nkind = "city"\nprompts = 8\n'
+        "[reward.components.short]\n"
+    )
+    read = load(Judging, {"task": {"kind": "mixture", "parts": {"sums": {"task": {"kind": "sums"}}}}})
+    asked = the_task(read.task, None, None).split("train")[0].id
+    jsonl(tmp_path / "told.jsonl", [{"prompt_id": asked, "completion": "it is 2"}])
+    assert command(["score", "task.toml", "told.jsonl", "--explain", "1", "--json"]) == 0
+    words = json.loads(capsys.readouterr().out)["explained"]["words"]
+    assert words[0] == "short: raw 0, times the weight 1 adds +0 (it has 3 words)"
 
 
 def test_ctrl_c_in_the_middle_of_scoring_leaves_no_program_behind(tmp_path: Path) -> None:
