@@ -46,14 +46,15 @@ from ropewalk.tasks.environments.workspace import Workspace, check_files, files_
 from ropewalk.tasks.extra import built_all
 from ropewalk.tasks.module import user_module
 from ropewalk.tasks.scoring.kinds.build import shared_pool
-from ropewalk.tasks.scoring.kinds.config import MathsAnswer, PythonScorer, Sandbox, Scorers, ScorerSection
+from ropewalk.tasks.scoring.kinds.config import MathsAnswer, PythonScorer, Scorers, ScorerSection
 from ropewalk.tasks.scoring.rules.structured import schema_fault, validator
 from ropewalk.tasks.task import AtOnce, Scorer, Task, at_least_one
 
 FILE = "environment.toml"
 BUILT_IN = Path(__file__).parent / "examples"
 
-KitMaker: TypeAlias = Callable[["Workspaces"], Kit]
+KitMaker: TypeAlias = Callable[[Workspace], Kit]
+"""Tools for one episode; those that have files share its workspace."""
 Fault: TypeAlias = Callable[[Prompt], str | None]
 
 
@@ -136,30 +137,16 @@ def world_of(folder: Path, recipe: EnvironmentRecipe) -> tuple[EnvironmentFactor
     return _own_world(folder, world, recipe.system), lambda _: None
 
 
-class Workspaces:
-    """The workspaces of one episode: tools that are shut in alike work on the same files."""
-
-    def __init__(self, files: Mapping[str, bytes]) -> None:
-        self._files = files
-        self._made: dict[Sandbox, Workspace] = {}
-
-    def of(self, sandbox: Sandbox) -> Workspace:
-        """The one of this kind."""
-        if sandbox not in self._made:
-            self._made[sandbox] = Workspace(shared_pool(sandbox), self._files)
-        return self._made[sandbox]
-
-
 def _tool_world(folder: Path, world: ToolWorld, system: str) -> tuple[EnvironmentFactory, Fault]:
     files = _given_files(folder, world)
     makers = [maker for section in world.tools for maker in _makers(folder, section)]
     limits = ToolLimits(calls=world.calls, output_characters=world.output_characters, seconds=world.seconds)
 
     def make() -> Environment:
-        places = Workspaces(files)
-        return ToolEnvironment([maker(places) for maker in makers], system=system, turns=world.turns, limits=limits)
+        workspace = Workspace(files)
+        return ToolEnvironment([maker(workspace) for maker in makers], system=system, turns=world.turns, limits=limits)
 
-    make().close()  # Two tools of one name, or a sandbox that is not to be had, are told now.
+    make().close()  # Two tools of one name are told now.
     return make, _fault(lambda prompt: check_files({**files, **files_of(prompt)}))
 
 
@@ -183,9 +170,11 @@ def _makers(folder: Path, section: ToolSection) -> list[KitMaker]:
         case CalculatorTool():
             return [_loose(calculator())]
         case PythonTool(sandbox=sandbox):
-            return [lambda places: PythonKit(places.of(sandbox))]
+            pool = shared_pool(sandbox)
+            return [lambda workspace: PythonKit(workspace, pool)]
         case ShellTool(sandbox=sandbox):
-            return [lambda places: ShellKit(places.of(sandbox))]
+            pool = shared_pool(sandbox)
+            return [lambda workspace: ShellKit(workspace, pool)]
         case SqlTool():
             database = Database(below(folder, section.database))
             limits = QueryLimits(rows=section.rows, steps=section.steps, seconds=section.seconds)

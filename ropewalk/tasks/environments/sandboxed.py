@@ -9,6 +9,7 @@ from ropewalk.tasks.environments.inside import folders, given, lines, sed, shell
 from ropewalk.tasks.environments.protocol import ToolSpec
 from ropewalk.tasks.environments.tools import Arguments, Tool, ToolFault
 from ropewalk.tasks.environments.workspace import Workspace, told
+from ropewalk.tasks.scoring.sandbox.shared import Pool
 
 MAX_SOURCE = 50_000
 """Characters of a program or a command line."""
@@ -76,6 +77,7 @@ class PythonKit:
     """The tool `python`. Kits of one episode that share a workspace share its files."""
 
     workspace: Workspace
+    pool: Pool
 
     @property
     def tools(self) -> Sequence[Tool]:
@@ -91,7 +93,7 @@ class PythonKit:
         self.workspace.close()
 
     def _run(self, arguments: Arguments) -> str:
-        return told(self.workspace.run(f"{_PYTHON}start({_source(arguments['code'])!r})\n"))
+        return told(self.workspace.run(f"{_PYTHON}start({_source(arguments['code'])!r})\n", self.pool))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class ShellKit:
     """The tool `shell`. Kits of one episode that share a workspace share its files."""
 
     workspace: Workspace
+    pool: Pool
 
     @property
     def tools(self) -> Sequence[Tool]:
@@ -114,7 +117,7 @@ class ShellKit:
         self.workspace.close()
 
     def _run(self, arguments: Arguments) -> str:
-        return told(self.workspace.run(f"{_SHELL}module.start({_source(arguments['command'])!r})\n"))
+        return told(self.workspace.run(f"{_SHELL}module.start({_source(arguments['command'])!r})\n", self.pool))
 
 
 def _source(text: str) -> str:

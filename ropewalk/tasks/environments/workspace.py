@@ -40,9 +40,8 @@ class Ran:
 class Workspace:
     """The files of one episode. For one thread at a time."""
 
-    def __init__(self, pool: Pool, files: Mapping[str, bytes] | None = None) -> None:
+    def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
         """`files` are there at the beginning of every episode."""
-        self._pool = pool
         self._given = dict(files or {})
         check_files(self._given)
         self.files: dict[str, bytes] = {}
@@ -57,15 +56,15 @@ class Workspace:
         """Nothing is left of the files."""
         self.files = {}
 
-    def run(self, source: str) -> Ran:
-        """Run a program in the folder. Raises SandboxFault where the sandbox does not work."""
-        found, files = self._pool.run(lambda box: self._work(box, source))
+    def run(self, source: str, pool: Pool) -> Ran:
+        """Run a program in the folder, in a sandbox of the pool. Raises SandboxFault where that does not work."""
+        found, files = pool.run(lambda box: self._work(box, source))
         note = ""
         if isinstance(files, dict):
             self.files = files
         else:
             note = f"\n[what it wrote into files is not kept: {files or 'the working folder is gone'}]"
-        return Ran(_words(found, self._pool.limits) + note, found.status == "done")
+        return Ran(_words(found, pool.limits) + note, found.status == "done")
 
     def _work(self, box: Box, source: str) -> tuple[Finding, dict[str, bytes] | str | None]:
         put = box.run(_CARRIER, [Call("put", (self.files,))])[0]

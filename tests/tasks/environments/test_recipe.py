@@ -255,6 +255,7 @@ def test_all_tools_together_python_and_shell_on_the_same_files(tmp_path: Path) -
 kind = "python"
 [[world.tools]]
 kind = "shell"
+sandbox = { test_seconds = 3 }
 [[world.tools]]
 kind = "sql"
 database = "ships.db"

@@ -1,5 +1,6 @@
 """Python and the shell in the sandbox, on the files of one episode: what stays, what is bounded, what is shut out."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,8 @@ class Episode:
     """Both tools on one workspace."""
 
     def __init__(self, pool: SandboxPool, own: Any = None) -> None:
-        self.workspace = Workspace(pool, FILES)
-        self.kits = [PythonKit(self.workspace), ShellKit(self.workspace)]
+        self.workspace = Workspace(FILES)
+        self.kits = [PythonKit(self.workspace, pool), ShellKit(self.workspace, pool)]
         self.prompt = Prompt("p", "Do it.", info={} if own is None else {"files": own})
         for kit in self.kits:
             kit.begin(self.prompt)
@@ -133,6 +134,25 @@ def test_a_hostile_folder_becomes_plain_files_or_is_not_kept(episode: Episode, c
     check_files(after)
     assert ("is not kept" in told) == (after == before) or set(after) == set(before)
     assert episode.shell("cat b.txt log/x.log") == "hello\nerror 1\nok\nerror 2"
+
+
+def test_many_episodes_at_once_see_their_own_files_only(pool: SandboxPool) -> None:
+    """Fault G9: more episodes than sandboxes, in threads of their own; nothing is left of them."""
+    before = footprint()
+    said: dict[int, str] = {}
+
+    def one(number: int) -> None:
+        episode = Episode(pool, {"mine.txt": f"{number}\n"})
+        episode.python(f"open('new{number}.txt', 'w').write(open('mine.txt').read() * 2)")
+        said[number] = episode.shell("ls *.txt; cat new*.txt")
+
+    threads = [threading.Thread(target=one, args=(n,)) for n in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert said == {n: f"a.txt\nmine.txt\nnew{n}.txt\n{n}\n{n}" for n in range(5)}
+    assert footprint() == before
 
 
 ESCAPES = ["cat /etc/passwd", "cat ../../../etc/passwd", "ls /root", "cp a.txt @/x", "echo x > @/x",
