@@ -179,11 +179,7 @@ class RunBook:
             raise RunStopped(fault)
         self.history = extend(self.history, {name: metric.value for name, metric in public.items()}, self.health)
         if (short := public.get("groups/short")) is not None and short.value:
-            self._warn(
-                "short",
-                f"only {1 - short.value:.0%} of the groups wanted had variance after {public['groups/drawn'].value:g} "
-                "were drawn, so the iteration trains on fewer; rollout.flat says how many are tried",
-            )
+            self._warn("short", _short_words(1 - short.value, public["groups/drawn"].value))
         diagnosis = diagnose(self.history, self.health)
         if diagnosis is None:
             return
@@ -214,6 +210,16 @@ class RunBook:
                 kl=None if kl_R is None else float(kl_R[index]),
             )
             self.samples.append({**line, **credited.records[index]})
+
+
+def _short_words(share: float, drawn: float) -> str:
+    """What is said of an iteration with fewer groups than wanted."""
+    if not share:
+        return f"none of {drawn:g} groups drawn had variance, so they train as they are, which teaches nothing"
+    return (
+        f"only {share:.0%} of the groups wanted had variance after {drawn:g} were drawn, so the iteration trains on "
+        "fewer; rollout.flat says how many are tried"
+    )
 
 
 def _kl_per_row(batch: PackedBatch) -> npt.NDArray[np.float64] | None:
