@@ -115,13 +115,14 @@ class VerifiersEnvironment:
             told = (_TURNED_AWAY.format(why=call.why) if isinstance(call, Unread) else _NOT_RUN for call in turn.calls)
             return Response(tuple(Message("tool", text) for text in told), info={"turns_taken": self._turns})
         self._turns += 1
-        said = [Message("assistant", turn.text)]
-        before = len(self._shown) + len(said)
+        so_far = [*self._shown, Message("assistant", turn.text)]
         calls = [call for call in turn.calls if isinstance(call, ToolCall)]
         self._request = self._loop.create_future()
         self._answer.set_result(_completion(self._env, turn.text, calls, cut=turn.cut))
         if self._until_asked():
-            return Response(tuple(self._shown[before:]), info={"turns_taken": self._turns})
+            if self._shown[: len(so_far)] != so_far:
+                raise Unplayable("the environment rewrites what was said, and a dialogue is only ever continued")
+            return Response(tuple(self._shown[len(so_far) :]), info={"turns_taken": self._turns})
         assert self._playing is not None
         reward, metrics = self._run(_scored(self._env, self._row, self._playing.result()))
         if not math.isfinite(reward):

@@ -85,6 +85,21 @@ class Guess(vf.MultiTurnEnv):  # type: ignore[misc]
         return [{"role": "user", "content": f"No, not {messages[-1]['content']}."}], state
 
 
+class Forgetful(Guess):
+    """Forgets what was asked."""
+
+    async def env_response(self, messages: Any, state: Any, **kwargs: Any) -> Any:
+        messages[0] = {"role": "user", "content": "Something else?"}
+        return [{"role": "user", "content": "No."}], state
+
+
+def test_an_environment_that_rewrites_history_fails_its_episode() -> None:
+    """Fault F4: what the policy has read is never exchanged for something else."""
+    task = environment_task_of("forgetful", Forgetful(dataset=rows(), rubric=vf.Rubric(funcs=[right])))
+    with pytest.raises(Unplayable, match="rewrites what was said"):
+        play(world(task), task.split("train")[0], ["a", "b"])
+
+
 def guessing(**more: Any) -> Task:
     return environment_task_of("guess", Guess(dataset=rows(), rubric=vf.Rubric(funcs=[right]), **more))
 
