@@ -23,7 +23,10 @@ from ropewalk.tasks.scoring.sandbox.limits import MIB, Limits
 
 Share: TypeAlias = Annotated[float, Field(ge=0.0, le=1.0)]
 Count: TypeAlias = Annotated[int, Field(ge=1)]
-Positive: TypeAlias = Annotated[float, Field(gt=0.0)]
+_DAY_SECONDS = 86_400
+Seconds: TypeAlias = Annotated[float, Field(gt=0.0, le=_DAY_SECONDS)]
+Thousands: TypeAlias = Annotated[int, Field(ge=1, le=2**15)]
+"""What no machine's kernel refuses to count."""
 
 Weight: TypeAlias = Annotated[float, Field(ge=0.0)]
 
@@ -204,29 +207,29 @@ class Sandbox(Section):
 
     isolation: Isolation = "bubblewrap"
     """`process` keeps a program from little; it is only taken where it is asked for."""
-    workers: Count = 2
+    workers: Annotated[int, Field(ge=1, le=256)] = 2
     """Programs that run at the same time."""
     packages: tuple[str, ...] = ()
     """Installed packages that programs may import beside the standard library."""
-    test_seconds: Positive = _LIMITS.test_seconds
+    test_seconds: Seconds = _LIMITS.test_seconds
     """Wall-clock time of one test, loading the program included."""
-    program_seconds: Positive = _LIMITS.program_seconds
+    program_seconds: Seconds = _LIMITS.program_seconds
     """Wall-clock time of all tests of a program."""
-    cpu_seconds: Count = _LIMITS.cpu_seconds
+    cpu_seconds: Annotated[int, Field(ge=1, le=_DAY_SECONDS)] = _LIMITS.cpu_seconds
     """Processor time of each process."""
-    memory_mib: Count = _LIMITS.memory_bytes // MIB
+    memory_mib: Thousands = _LIMITS.memory_bytes // MIB
     """Memory of all processes of a program together."""
-    processes: Count = _LIMITS.processes
+    processes: Thousands = _LIMITS.processes
     """Processes and threads at one time."""
-    open_files: Count = _LIMITS.open_files
+    open_files: Thousands = _LIMITS.open_files
     """Open files of each process."""
-    file_mib: Count = _LIMITS.file_bytes // MIB
+    file_mib: Thousands = _LIMITS.file_bytes // MIB
     """Size of one file."""
-    folder_mib: Count = _LIMITS.folder_bytes // MIB
+    folder_mib: Thousands = _LIMITS.folder_bytes // MIB
     """Size of the program's folder."""
-    folder_files: Count = _LIMITS.folder_files
+    folder_files: Annotated[int, Field(ge=1, le=10_000_000)] = _LIMITS.folder_files
     """Files in it."""
-    output_kib: Count = _LIMITS.output_bytes // KIB
+    output_kib: Thousands = _LIMITS.output_bytes // KIB
     """What a program may print, and the size of one returned value."""
 
 
@@ -311,7 +314,7 @@ class SmtAnswer(Section):
     """1 for values or a term that z3 finds right for `info.smt`, 0 for wrong ones; z3 runs in a sandbox."""
 
     kind: Literal["smt"] = "smt"
-    solver_seconds: Positive = 2.0
+    solver_seconds: Seconds = 2.0
     """Time of the solver; below that of its sandbox."""
     sandbox: Sandbox = Sandbox()
     """Where it runs."""

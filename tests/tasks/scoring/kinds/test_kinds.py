@@ -194,6 +194,8 @@ def test_a_section_that_cannot_work_is_refused_by_the_scorers_name(settings: dic
         ({"rule": {"kind": "choice", "choices": 1}}, "choices"),
         ({"rule": {"kind": "code", "sandbox": {"isolation": "none"}}}, "isolation"),
         ({"rule": {"kind": "code", "sandbox": {"workers": 0}}}, "workers"),
+        ({"rule": {"kind": "code", "sandbox": {"memory_mib": 10**12}}}, "memory_mib"),
+        ({"rule": {"kind": "code", "sandbox": {"test_seconds": 1e9}}}, "test_seconds"),
         ({"rule": {"kind": "code", "credit": {"gates": {"public": 2.0}}}}, "public"),
         ({"a/b": {"kind": "number"}}, "a/b"),
         ({"rule": {}}, "kind"),
@@ -205,6 +207,13 @@ def test_a_table_that_means_nothing_is_refused_by_its_key(scorers: dict[str, Any
     with pytest.raises(ConfigError) as caught:
         load(PromptsTask, {"scorers": scorers})
     assert wrong in str(caught.value)
+
+
+def test_the_largest_sandbox_that_may_be_asked_for_starts() -> None:
+    most = {"memory_mib": 2**15, "processes": 2**15, "file_mib": 2**15, "output_kib": 2**15, "folder_files": 10**7}
+    seconds = {"test_seconds": 86_400.0, "program_seconds": 86_400.0, "cpu_seconds": 86_400}
+    asked = {"kind": "code", "sandbox": {**most, **seconds}}
+    assert said(asked, None, ADD, RIGHT) == Score(0.9)
 
 
 def test_an_answer_beside_scorers_has_no_effect_and_is_refused() -> None:
