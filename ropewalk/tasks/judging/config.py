@@ -109,7 +109,7 @@ class Memory(Section):
     kind: Literal["disk"] = "disk"
     folder: str = "auto"
     """Where; `auto` is the user's cache folder ($ROPEWALK_CACHE)."""
-    megabytes: Count = 256
+    megabytes: Count = 64
     """The oldest answers go when they take more."""
 
 

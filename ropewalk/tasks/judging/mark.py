@@ -11,14 +11,14 @@ import unicodedata
 from ropewalk.records.score import Failed
 
 LOWEST, HIGHEST = 1, 10
-LONGEST = 20_000
+LONGEST = 1_000
 """Characters that are read; a longer text has no mark."""
 
 _WIDE = {0xFF10 + digit: str(digit) for digit in range(10)} | {
     ord(wide): narrow for wide, narrow in zip("／：．－＋％，", "/:.-+%,", strict=True)
 }
 _OUT_OF = re.compile(
-    r"(?<=[0-9])[ \t]*(?:\*\*)?[ \t]*(?:/[ \t]*|out[ \t]+of[ \t]+)(?:\*\*)?10(?![0-9]|[.,][0-9]|[ \t]*/)"
+    r"(?<=[0-9])[ \t]*(?:\*\*[ \t]*)?(?:/[ \t]*|out[ \t]+of[ \t]+)(?:\*\*)?10(?![0-9]|[.,][0-9]|[ \t]*/)"
 )
 _NUMBER = re.compile(r"[0-9]+(?:[.,:][0-9]+)*")
 _SIGNS = tuple("-−–+^$€£")

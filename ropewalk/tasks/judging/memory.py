@@ -30,8 +30,8 @@ class AnswerFile:
     def __init__(self, folder: Path, megabytes: int) -> None:
         self.path = folder / FILE
         self.limit = megabytes * 2**20
-        self._places: dict[str, tuple[int, int]] = {}
-        """Offset and length of each key's newest line."""
+        self._places: dict[int, int] = {}
+        """Offset of each key's newest line, by the key's number: many small answers fit into a file."""
         self._read = 0
         """Bytes of the file whose lines are known."""
         self._inode = -1
@@ -41,8 +41,8 @@ class AnswerFile:
         try:
             with self.path.open("rb") as file:
                 self._look(file)
-                wanted = {key: self._places[key] for key in keys if key in self._places}
-                found = {key: _answer(_line_at(file, *place), key) for key, place in wanted.items()}
+                places = {key: self._places.get(int(key, 16)) for key in keys}
+                found = {key: _answer(_line_at(file, place), key) for key, place in places.items() if place is not None}
         except OSError:
             return {}
         return {key: answer for key, answer in found.items() if answer is not None}
@@ -83,6 +83,7 @@ class AnswerFile:
             file.seek(max(file.seek(0, os.SEEK_END) - self.limit // 2, 0))
             tail = file.read()
         write_atomic(self.path, tail[tail.find(b"\n") + 1 :])
+        self.path.chmod(0o600)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -104,7 +105,7 @@ class AnswerFile:
                 break  # a torn end, or one that is being written
             key = _key(line)
             if key is not None:
-                self._places[key] = (self._read, len(line))
+                self._places[key] = self._read
             self._read += len(line)
 
 
@@ -117,15 +118,18 @@ def _check(content: Mapping[str, Any]) -> str:
     return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
-def _key(line: bytes) -> str | None:
-    """The key of a line by its place, without reading the rest."""
+def _key(line: bytes) -> int | None:
+    """The number of a line's key, without reading the rest."""
     start = b'{"key":"'
-    return line[len(start) : len(start) + 32].decode("ascii", "replace") if line.startswith(start) else None
+    try:
+        return int(line[len(start) : len(start) + 32], 16) if line.startswith(start) else None
+    except ValueError:
+        return None
 
 
-def _line_at(file: Any, offset: int, length: int) -> bytes:
+def _line_at(file: Any, offset: int) -> bytes:
     file.seek(offset)
-    return bytes(file.read(length))
+    return bytes(file.readline(LONGEST_LINE))
 
 
 def _answer(line: bytes, key: str) -> Answer | None:

@@ -22,7 +22,7 @@ def read_reply(body: bytes, question: Question, *, logprobs: bool) -> Answer | F
         text = choice["message"]["content"]
         whole = choice.get("finish_reason") not in _CUT
         if text is None and choice["message"].get("refusal"):
-            return Failed("refused", str(choice["message"]["refusal"])[:160])
+            return Failed("refused", ascii(choice["message"]["refusal"])[:160])
         if not isinstance(text, str):
             return Failed("unparsable", "the server's answer has no text")
         if not question.candidates or not logprobs:

@@ -10,7 +10,7 @@ from ropewalk.tasks.judging.question import Answer, Question
 from ropewalk.tasks.judging.quote import asked_text, key_of, quoted
 
 AT_ONCE_TOKENS = 16
-_LABEL = re.compile(r"score\s*[*_`]*\s*[:：=]", re.IGNORECASE)
+_LABEL = re.compile(r"score[\s*_`]{0,16}[:：=]", re.IGNORECASE)
 
 _TASK = """You give one answer to a request a mark, a whole number from 1 to 10.
 

@@ -1,5 +1,6 @@
 """A mark is a whole number from 1 to 10, read whole or not at all."""
 
+import time
 from fractions import Fraction
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropewalk.records.score import Failed, Score
-from ropewalk.tasks.judging import rubric
+from ropewalk.tasks.judging import pairwise, rubric
 from ropewalk.tasks.judging.mark import LONGEST, mark_in
 from ropewalk.tasks.judging.question import Answer
 
@@ -97,3 +98,17 @@ def test_a_text_that_was_cut_has_no_mark(reasoned: bool) -> None:
     """`Score: 1` may have been going to be 10."""
     found = rubric.read(Answer("Score: 1", whole=False), reasoned=reasoned)
     assert isinstance(found, Failed) and "cut" in found.detail
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1" + " " * 400_000, "score" + " " * 400_000, "score *" * 60_000, "1 **" * 100_000, "Score: 1" + " ** " * 100_000],
+    ids=["spaces", "label", "labels", "stars", "after"],
+)
+def test_a_long_text_is_read_in_linear_time(text: str) -> None:
+    """Fault G4: no text of a judge holds the run up."""
+    started = time.monotonic()
+    rubric.read(Answer(text), reasoned=True)
+    rubric.read(Answer(text), reasoned=False)
+    pairwise.read(Answer(text))
+    assert time.monotonic() - started < 2

@@ -1,5 +1,7 @@
 """What is judged cannot pose as the question: marks, control tokens, scores and verdicts in an answer do nothing."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -89,3 +91,10 @@ def test_no_control_token_is_left(text: str) -> None:
 @pytest.mark.parametrize("text", ["if a < b | c > d:", "x[INSTALL]", "<div><span>s</span></div>", "1 <2> 3", "plain"])
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
     assert plain(text) == text
+
+
+@pytest.mark.parametrize("piece", ["<|", "[/INST", "<", "<\uff5c", "<start_of_turn", "a "], ids=range(6))
+def test_quoting_takes_linear_time(piece: str) -> None:
+    started = time.monotonic()
+    quoted("answer", piece * 100_000, key_of([piece * 100_000]))
+    assert time.monotonic() - started < 2

@@ -245,7 +245,9 @@ def test_what_is_no_answer_is_unparsable(name: str) -> None:
 
 def test_a_refusal_of_the_model_is_one() -> None:
     refusal = with_choice(message={"content": None, "refusal": "I will not judge this."})
-    assert reply(lambda _: refusal) == Failed("refused", "I will not judge this.")
+    assert reply(lambda _: refusal) == Failed("refused", "'I will not judge this.'")
+    odd = with_choice(message={"content": None, "refusal": "\ud800 no"})
+    assert str(reply(lambda _: odd)).encode()
 
 
 @pytest.mark.parametrize(
