@@ -6,6 +6,7 @@ import pytest
 
 from ropewalk.data.order import PART
 from ropewalk.records.files import read_jsonl, read_samples, rollout_file
+from ropewalk.runtime.replay import replay
 from ropewalk.runtime.select import select
 from ropewalk.runtime.train import train
 from tests.fakes import tiny_llama
@@ -77,6 +78,9 @@ def test_each_prompt_is_answered_as_its_part_says(recipe: Path, tmp_path: Path) 
     assert {"task/game/score/spelt", "task/text/score/written"} <= row.keys()
     assert not {"task/game/score/written", "task/text/score/spelt"} & row.keys()
     assert row["reward/invalid"] == 0
+    again = replay(run.folder, out=tmp_path / "again")
+    for name in ("reward/mean", "loss/policy", "grad_norm/actor"):
+        assert [r[name] for r in again.metrics()] == [r[name] for r in run.metrics()], "a replay knows the parts, too"
 
 
 def test_a_world_is_selected_from_as_well(recipe: Path, tmp_path: Path) -> None:
