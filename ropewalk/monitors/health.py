@@ -14,6 +14,7 @@ Rules that stop are looked at before rules that warn. A metric that a method doe
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -24,6 +25,7 @@ Values: TypeAlias = Mapping[str, float | None]
 """Metric values of one iteration; None (a null of `metrics.jsonl`) is the same as NaN."""
 History: TypeAlias = Sequence[Values]
 
+_SCORED = re.compile(r"(?:task/[^/]+/)?score/")
 _MUST_BE_FINITE = ("loss/", "grad_norm/", "kl/", "policy/ratio")
 
 
@@ -95,11 +97,12 @@ def _no_variance(history: History, config: Health) -> Diagnosis | None:
 
 
 def _failed(history: History, config: Health) -> Diagnosis | None:
-    names = sorted({n for values in history[-1:] for n in values if n.startswith("score/") and n.endswith("/failed")})
+    # Of a mixture each part's share counts by itself: among the other parts' prompts it would be lost.
+    names = sorted({n for values in history[-1:] for n in values if _SCORED.match(n) and n.endswith("/failed")})
     broken = [n for n in names if _throughout(history, config, n, lambda value: value > config.failed_above)]
     if not broken:
         return None
-    scorers = _list([name.removeprefix("score/").removesuffix("/failed") for name in broken])
+    scorers = _list(sorted({_SCORED.sub("", name, count=1).removesuffix("/failed") for name in broken}))
     return Diagnosis(
         "failed",
         config.failed,

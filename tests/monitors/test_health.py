@@ -41,6 +41,7 @@ CASES = [
     ("no_variance", {"reward/std": 0.0}, "stop", "all rewards were equal", None),
     ("no_variance", {"reward/std": 0.0, "truncated": 0.95}, "stop", "sampling.max_new_tokens", None),
     ("failed", {"score/truth/failed": 0.3}, "warn", "scorer truth failed on more than 20%", {"failed": "stop"}),
+    ("failed", {"task/a/score/rule/failed": 0.3}, "warn", "scorer rule failed on more than 20%", {"failed": "stop"}),
     ("truncated", {"truncated": 0.95}, "warn", "sampling.max_new_tokens", {"truncated": "stop"}),
     ("kl", {"kl/token": 1.5}, "warn", "raise the KL coefficient", {"kl": "stop"}),
 ]
