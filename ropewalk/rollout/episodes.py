@@ -210,10 +210,10 @@ class _Playing:
     def play(self) -> None:
         """From the opening to the close."""
         ended, error = "failed", ""
-        world: Environment | None = None
+        made: list[Environment] = []
         try:
-            world = self._asked(self.casting.world)
-            ended = self._converse(world)
+            self._asked(lambda: made.append(self.casting.world()))
+            ended = self._converse(made[0])
         except _Fault as fault:
             error = str(fault)
         finally:
@@ -221,7 +221,7 @@ class _Playing:
                 error = f"its opening does not fit into the {self.player.rules.context_tokens} tokens of the model"
             self.outcome = (ended, error)
             try:
-                if world is not None:
+                for world in made:
                     self._asked(world.close)
             except _Fault as fault:
                 ended, error = "failed", error or str(fault)
@@ -308,7 +308,7 @@ class _Playing:
             return call()
         except RunStopped:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             # The failure boundary: what a world does wrong is its own episode's record, and is counted.
             raise _Fault(f"{type(error).__name__}: {error}"[:300]) from error
         finally:

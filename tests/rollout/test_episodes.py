@@ -1,5 +1,6 @@
 """Episodes on a scripted engine: what becomes of turns, limits, faults and slow worlds."""
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -13,10 +14,12 @@ from ropewalk.records.prompt import Message, Prompt
 from ropewalk.records.sample import Request, Sample
 from ropewalk.records.version import turn_seed
 from ropewalk.rollout.config import Episode
+from ropewalk.rollout.episodes import Rules
+from ropewalk.rollout.tool_talk import talk_of
 from ropewalk.tasks.environments.number_guess import NumberGuess
 from ropewalk.tasks.environments.protocol import Response, ToolSpec, Turn
 from tests.fakes import TURN_END_ID, Answer, byte_tokenizer
-from tests.rollout.worlds import Count, Log, castings, echo, play
+from tests.rollout.worlds import SAMPLING, Count, Log, castings, echo, play
 
 TEXT = byte_tokenizer()
 
@@ -199,6 +202,8 @@ class Raises(Count):
     def respond(self, turn: Turn) -> Any:
         if self.where == "respond":
             raise ZeroDivisionError("division")
+        if self.where == "exit":
+            sys.exit(3)
         wrong: dict[str, Any] = {
             "no response": "done",
             "nan": Response(reward=float("nan")),
@@ -223,6 +228,7 @@ FAULTS = {
     "assistant": "ValueError: an episode opens",
     "none": "TypeError",
     "respond": "ZeroDivisionError: division",
+    "exit": "SystemExit: 3",
     "no response": "TypeError: respond gave a str, not a Response",
     "nan": "ValueError: respond gave the reward nan",
     "reward": "ValueError",
@@ -284,35 +290,43 @@ def test_a_slow_world_holds_up_nobody() -> None:
     assert order[-1] == 0 and len(order) == 6
 
 
-@pytest.mark.parametrize("hangs_in", ["reset", "respond", "close"])
+class Hangs(Count):
+    """Waits for the gate in one place."""
+
+    def __init__(self, log: Log, where: str, gate: threading.Event) -> None:
+        self.where, self.gate = where, gate
+        self._wait("init")
+        super().__init__(log)
+
+    def reset(self, prompt: Prompt) -> Any:
+        opened = super().reset(prompt)
+        self._wait("reset")
+        return opened
+
+    def respond(self, turn: Turn) -> Response:
+        self._wait("respond")
+        return super().respond(turn)
+
+    def close(self) -> None:
+        self._wait("close")
+        super().close()
+
+    def _wait(self, place: str) -> None:
+        if place == self.where:
+            self.gate.wait(20)
+
+
+@pytest.mark.parametrize("hangs_in", ["init", "reset", "respond", "close"])
 def test_a_world_that_hangs_is_left_behind_when_its_time_is_over(hangs_in: str) -> None:
     """The others go on, the draw ends; whenever it comes back it is closed, and says nothing any more."""
     gate, log = threading.Event(), Log()
-
-    class Hangs(Count):
-        def reset(self, prompt: Prompt) -> Any:
-            opened = super().reset(prompt)
-            if hangs_in == "reset":
-                gate.wait(20)
-            return opened
-
-        def respond(self, turn: Turn) -> Response:
-            if hangs_in == "respond":
-                gate.wait(20)
-            return super().respond(turn)
-
-        def close(self) -> None:
-            if hangs_in == "close":
-                gate.wait(20)
-            super().close()
-
     started = time.monotonic()
     found = play(
         castings(lambda place: lambda: (Count if place else Hangs)(log), 2, 2), limits=Episode(seconds=0.5, at_once=2)
     )
     assert time.monotonic() - started < 8
     assert found.ended() == [("done" if hangs_in == "close" else "seconds"), "done", "done", "done"]
-    expected = {"reset": "failed", "respond": "length", "close": "stop"}[hangs_in]
+    expected = {"init": "failed", "reset": "failed", "respond": "length", "close": "stop"}[hangs_in]
     assert found.samples[0].finish == expected
     assert len(log.closed) == 3
     gate.set()
@@ -330,6 +344,17 @@ def test_a_slow_policy_runs_out_of_time_too() -> None:
     found = play(castings(counting(Log(), wanted=99), 1, 1), limits=Episode(seconds=0.4), script=slow)
     assert found.ended() == ["seconds"] and found.samples[0].finish == "length"
     assert found.samples[0].policy_mask_T[-1]
+
+
+def test_a_template_that_cannot_go_on_stops_the_playing_with_its_sentence() -> None:
+    """Fault F4: no episode of this model could have a second turn, so none is lost in silence."""
+    tokenizer = byte_tokenizer()
+    tokenizer.chat_template = "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant: "
+    rules = Rules(Episode(), 400, talk_of(tokenizer, SAMPLING.eos_ids, "auto"))
+    log = Log()
+    with pytest.raises(InputError, match="does not close the assistant's turn with an end token"):
+        play(castings(counting(log), 2, 2), rules=rules)
+    assert sorted(log.closed) == sorted(log.begun)
 
 
 @pytest.mark.parametrize("kind", [InputError, RunStopped])
