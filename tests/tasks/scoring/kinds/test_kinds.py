@@ -209,6 +209,18 @@ def test_a_table_that_means_nothing_is_refused_by_its_key(scorers: dict[str, Any
     assert wrong in str(caught.value)
 
 
+def test_without_bubblewrap_the_plain_process_must_be_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault G9: where there is no isolation, that is said before anything runs; nothing weaker is taken in silence."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(
+        InputError, match=r"scorer 'rule': programs are run in bubblewrap, which is not here: .*by name"
+    ):
+        built("rule", section(kind="code"))
+    with sandboxes():
+        for text, score in ((RIGHT, 0.9), (HALF, 0.75), ("no", 0.0)):
+            assert said({"kind": "code", "sandbox": {"isolation": "process"}}, None, ADD, text) == Score(score)
+
+
 def test_the_largest_sandbox_that_may_be_asked_for_starts() -> None:
     most = {"memory_mib": 2**15, "processes": 2**15, "file_mib": 2**15, "output_kib": 2**15, "folder_files": 10**7}
     seconds = {"test_seconds": 86_400.0, "program_seconds": 86_400.0, "cpu_seconds": 86_400}
