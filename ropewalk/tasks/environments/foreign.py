@@ -27,6 +27,8 @@ from ropewalk.tasks.environments.protocol import Response, ToolCall, ToolSpec, T
 from ropewalk.tasks.environments.reward import REWARD, EpisodeReward
 from ropewalk.tasks.task import HELDOUT, TRAIN, AtOnce, Task, split_prompts
 
+ROW = "row"
+"""Key of a prompt's info that names its row: a mixture gives prompts other ids."""
 MODEL = "policy"
 """What the environment is told the model is called."""
 _ROLES: Mapping[str, Speaker] = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
@@ -78,7 +80,7 @@ class VerifiersEnvironment:
     """One episode. For one thread at a time, in which no event loop runs."""
 
     def __init__(self, env: Any, rows: Mapping[str, Mapping[str, Any]], tools: Sequence[ToolSpec]) -> None:
-        """`rows` are the environment's own, by prompt id."""
+        """`rows` are the environment's own, by what a prompt's info names."""
         # A shallow copy: where it asks for the model is this episode's, all else is shared.
         self._env = copy.copy(env)
         self._env.get_model_response = self._asked
@@ -99,7 +101,7 @@ class VerifiersEnvironment:
 
     def reset(self, prompt: Prompt) -> Sequence[Message]:
         """What the environment asks the model first."""
-        self._row = self._rows[prompt.id]
+        self._row = self._rows[str(prompt.info[ROW])]
         self._loop = asyncio.new_event_loop()
         self._request = self._loop.create_future()
         self._playing = self._loop.create_task(_rollout(self._env, self._row))
@@ -292,11 +294,13 @@ def _prompts(
     for number, row in enumerate(found[:most]):
         if isinstance(row.get("prompt"), str) or not row.get("prompt"):
             raise InputError(f"row {number + 1} of the environment {name!r} has no messages for its prompt")
-        key = f"{name}/{split}/{number}"
+        key = f"{split}/{number}"
         rows[key] = dict(row)
         gold = row.get("answer")
         dialogue = tuple(_message(each) for each in row["prompt"])
-        made.append(Prompt(key, dialogue, gold if isinstance(gold, str | int | float) else None))
+        made.append(
+            Prompt(f"{name}/{key}", dialogue, gold if isinstance(gold, str | int | float) else None, {ROW: key})
+        )
     return made
 
 

@@ -4,6 +4,7 @@ import asyncio
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,13 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.syspath_prepend(str(tmp_path))
     yield "ropewalk-say-env"
     sys.modules.pop("ropewalk_say_env", None)
+
+
+def test_its_prompts_may_be_given_other_ids() -> None:
+    """As a mixture of tasks does."""
+    task = guessing()
+    prompt = task.split("train")[0]
+    assert play(world(task), replace(prompt, id=f"part/{prompt.id}"), [str(prompt.gold)]).reward == 1.0
 
 
 def test_a_section_names_an_installed_environment(installed: str) -> None:
