@@ -8,6 +8,7 @@ from ropewalk.records.metric import Metric
 from ropewalk.records.sample import Sample
 from ropewalk.tasks.scoring.run import outcome_metrics
 
+_ALL = Metric.mean(1, 1)
 MOST_TASKS = 32
 """More tasks than these are not measured one by one."""
 
@@ -33,13 +34,15 @@ def task_metrics(samples: Sequence[Sample], rewards: Sequence[float | None]) -> 
             f"task/{task}/reward": Metric.mean(math.fsum(known), len(known)),
             f"task/{task}/length": Metric.mean(sum(sample.completion_tokens for sample in of_task), len(rows)),
             f"task/{task}/no_variance": Metric.mean(sum(flat), len(flat)),
-            **{
-                f"task/{task}/{name}": metric
-                for name, metric in scores.items()
-                if metric.count and (name.count("/") == 1 or name.endswith("/failed"))
-            },
+            **{f"task/{task}/{name}": metric for name, metric in scores.items() if _shown(name, scores)},
         }
     return metrics
+
+
+def _shown(name: str, scores: Mapping[str, Metric]) -> bool:
+    """The mean score and the share of failures of scorers that did not abstain on the whole task."""
+    scorer = name.removesuffix("/failed")
+    return name in (scorer, f"{scorer}/failed") and scores.get(f"{scorer}/abstained", _ALL).value < 1
 
 
 def _groups(samples: Sequence[Sample], rewards: Sequence[float | None]) -> Mapping[str, list[float]]:
