@@ -17,6 +17,7 @@ from ropewalk.runtime.dryrun import pair_texts, row_limit, row_texts, step_texts
 from ropewalk.runtime.folders import ModelFacts, text_of
 from ropewalk.runtime.look import Look
 from ropewalk.runtime.look_models import fresh_shape, online_shapes, other_facts, start_facts
+from ropewalk.runtime.look_worlds import said_tokens
 from ropewalk.runtime.recipe import (
     GRPORecipe,
     OnlineRecipe,
@@ -29,7 +30,7 @@ from ropewalk.runtime.recipe import (
     SFTRecipe,
     StagesRecipe,
 )
-from ropewalk.tasks.task import TRAIN
+from ropewalk.tasks.task import TRAIN, Task
 
 UNKNOWN_PROMPT = 128
 """Tokens of a prompt where nothing tells its length."""
@@ -73,30 +74,44 @@ def _online(recipe: OnlineRecipe, look: Look) -> tuple[RecipeSizes, Look]:
     others = other_facts(recipe, model, look)
     shapes = (online_shapes(recipe, model.shape, others) if model is not None else None) or {}
     method = recipe.ppo if isinstance(recipe, PPORecipe) else recipe.grpo
-    prompts, note = _prompt_lengths(recipe, model)
+    task = _task(recipe) if model is not None else None
+    prompts, note = _prompt_lengths(recipe, task, model)
     work = Workload(
         prompts=recipe.rollout.prompts,
         group_size=recipe.rollout.group_size,
         prompt_tokens=prompts,
-        generated_tokens=Lengths.fixed(recipe.sampling.max_new_tokens),
+        generated_tokens=Lengths.fixed(said_tokens(task, recipe.sampling)),
         minibatches=method.minibatches,
         epochs=method.epochs,
         dtype=recipe.precision.dtype,
     )
-    notes = (note, "answers count as long as sampling.max_new_tokens lets them become")
+    said = "answers count as long as sampling.max_new_tokens lets them become"
+    if task is not None and task.plays:
+        said = "episodes count as long as the policy may speak in them, without what their world says"
+    notes = (note, said)
     return RecipeSizes(recipe.method, graph_of(recipe), shapes, work, notes), look
 
 
-def _prompt_lengths(recipe: OnlineRecipe, model: ModelFacts | None) -> tuple[Lengths, str]:
+def _task(recipe: OnlineRecipe) -> Task | None:
+    """The recipe's task; None where it, or its data, is not here."""
+    if isinstance(recipe.task, GivenTask):
+        return None
+    try:
+        return asked_task(recipe)
+    except InputError:
+        return None
+
+
+def _prompt_lengths(recipe: OnlineRecipe, task: Task | None, model: ModelFacts | None) -> tuple[Lengths, str]:
     """Tokens of the task's prompts, where its rows and the tokenizer are here."""
     assumed = (
         Lengths.fixed(UNKNOWN_PROMPT),
         f"prompts count as {UNKNOWN_PROMPT} tokens: their task or model is not here",
     )
-    if model is None or isinstance(recipe.task, GivenTask):
+    if model is None or task is None:
         return assumed
     try:
-        prompts = asked_task(recipe).split(TRAIN)
+        prompts = task.split(TRAIN)
         counts = model.counts([(text_of(prompt.dialogue),) for prompt in prompts])
     except InputError:
         return assumed

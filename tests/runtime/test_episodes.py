@@ -32,6 +32,7 @@ from ropewalk.runtime.run import Run
 from ropewalk.runtime.sample import sample
 from ropewalk.runtime.sampler import Asking, open_sampler
 from ropewalk.runtime.score_file import score_file
+from ropewalk.runtime.sizes import sizes_of
 from ropewalk.runtime.train import run_recipe, train
 from ropewalk.tasks.environments.calculator import calculator
 from ropewalk.tasks.environments.number_guess import NumberGuess
@@ -444,3 +445,9 @@ def test_prompts_with_and_without_a_world_are_drawn_together(place: Path) -> Non
     assert all(("episode" in s.info) == (s.info["task"] == "guess") for s in both)
     by_seed = {s.seed: s.tokens_T.tolist() for s in both}
     assert all(by_seed[s.seed] == s.tokens_T.tolist() for s in alone) and len(alone) == 16
+
+
+def test_a_plan_counts_what_the_policy_may_say_over_an_episode(place: Path) -> None:
+    found = sizes_of(read_recipe(place / "recipe.toml"))
+    assert found.workload.generated_tokens.longest == 3 * 6
+    assert any("episodes count" in note for note in found.notes)
