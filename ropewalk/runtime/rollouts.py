@@ -82,7 +82,7 @@ class Rollouts:
             drawn = _Drawn(pool, prompts, wanted)
             with self.watch.span("generate", "actor"):
                 self._generate(drawn)
-            drawn.check()
+            drawn.check(later=bool(earlier))
             scored = pool.results()
         scoring.write()
         return self.judges({prompt.id: prompt for prompt, _ in asked}, scored, self.watch.span)
@@ -124,6 +124,8 @@ class _Drawn:
     """Single completions that failed."""
     faults: Counter[str] = field(default_factory=Counter)
     """Episodes that failed, by what went wrong."""
+    faulty: set[str] = field(default_factory=set)
+    """The prompts whose episodes failed."""
 
     def hear(self, completion: Completion) -> None:
         """A single completion is a finished sample."""
@@ -137,13 +139,15 @@ class _Drawn:
             told = sample.info[EPISODE]
             assert isinstance(told, dict)
             self.faults[str(told.get("error") or told["ended"])] += 1
+            self.faulty.add(sample.prompt_id)
         self.pool.put(place, self.prompts[place], sample)
 
-    def check(self) -> None:
-        """Raises `RunStopped` if most of what was asked has failed."""
+    def check(self, *, later: bool) -> None:
+        """Raises `RunStopped` if most of what was asked has failed; of a later round, which may be one prompt whose
+        world is at fault, only if it is not that one alone."""
         check_failed(self.failed, len(self.wanted))
         count = self.faults.total()
-        if count > MOST_FAILED_SHARE * len(self.wanted):
+        if count > MOST_FAILED_SHARE * len(self.wanted) and len(self.faulty) > later:
             what, times = self.faults.most_common(1)[0]
             raise RunStopped(
                 f"{count} of {len(self.wanted)} episodes failed, {times} times with {what}: mend the environment, "

@@ -268,6 +268,24 @@ def test_lost_episodes_are_counted_and_the_run_goes_on(place: Path, tmp_path: Pa
     )
 
 
+def test_one_bad_prompt_drawn_later_does_not_stop_the_run(place: Path) -> None:
+    """Fault G12: a further round of an iteration may be one prompt; if its world is at fault, it is lost, no more."""
+
+    class Broken(NumberGuess):
+        def reset(self, prompt: Prompt) -> Any:
+            raise OSError("no such row")
+
+    with made(place) as run:
+        source: Any = run.work.source
+        broken = replace(source.rollouts, task=replace(source.rollouts.task, environment=Broken))
+        asked = list(zip(source.prompts.prompts, source.prompts.ids, strict=True))
+        lost = broken.draw(asked[:1], group_size=4, iteration=0, earlier=[asked[1][0].id])
+        assert [s.finish for s in lost] == ["failed"] * 4
+        for several, earlier in ((asked[:1], []), (asked[:2], [asked[2][0].id])):
+            with pytest.raises(RunStopped, match="OSError: no such row: mend the environment, then resume"):
+                broken.draw(several, group_size=4, iteration=0, earlier=earlier)
+
+
 def test_a_scorers_sentence_surfaces_once_and_ends_all(place: Path, tmp_path: Path) -> None:
     """Fault G4: raised in a thread of the pool while episodes are open; no thread is left."""
 
