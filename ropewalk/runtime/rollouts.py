@@ -9,6 +9,7 @@ Judges, if the recipe has any, are asked once all samples are scored: they compa
 Scoring begins with the first sample that is finished, beside the generation of the others.
 """
 
+import threading
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -126,6 +127,8 @@ class _Drawn:
     """Episodes that failed, by what went wrong."""
     faulty: set[str] = field(default_factory=set)
     """The prompts whose episodes failed."""
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Episodes end in threads of their own."""
 
     def hear(self, completion: Completion) -> None:
         """A single completion is a finished sample."""
@@ -138,8 +141,9 @@ class _Drawn:
         if sample.finish == "failed":
             told = sample.info[EPISODE]
             assert isinstance(told, dict)
-            self.faults[str(told.get("error") or told["ended"])] += 1
-            self.faulty.add(sample.prompt_id)
+            with self.lock:
+                self.faults[str(told.get("error") or told["ended"])] += 1
+                self.faulty.add(sample.prompt_id)
         self.pool.put(place, self.prompts[place], sample)
 
     def check(self, *, later: bool) -> None:
