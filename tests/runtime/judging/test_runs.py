@@ -206,6 +206,7 @@ def test_a_judge_of_other_words_runs_on_the_workers(tiny_policy: Path, speaker: 
     assert column(one, "time/judge/critic_seconds")[0] > 0
 
 
+@pytest.mark.slow
 def test_reasons_are_written_on_the_workers(tiny_policy: Path, speaker: Path, tmp_path: Path) -> None:
     done = run(recipe(tiny_policy, by_model(speaker, **REASONED), stop={"iterations": 1}), tmp_path / "run")
     at_once = run(recipe(tiny_policy, by_model(speaker), stop={"iterations": 1}), tmp_path / "at-once")
@@ -333,6 +334,7 @@ def test_the_built_in_chain_can_be_looked_at_without_a_server() -> None:
     assert not found.problems and any("judge critic" in what for what, _ in found.facts)
 
 
+@pytest.mark.slow
 def test_a_job_with_a_judge_of_the_run_labels_on_the_workers(tiny_policy: Path, speaker: Path, tmp_path: Path) -> None:
     settings = {
         "start_from": str(tiny_policy),
