@@ -10,9 +10,8 @@ bounds decide anew on the samples that are there.
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from ropewalk.records.files import dumps, no_room, write_atomic
 from ropewalk.records.prompt import Json, Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Score
+from ropewalk.runtime.lock import NAME as LOCK_FILE
 from ropewalk.runtime.lock import locked
 from ropewalk.runtime.progress import Progress, Silent
 from ropewalk.runtime.recipe import GRPORecipe, PPORecipe, SampleRecipe, read_recipe, recipe_text
@@ -74,6 +74,11 @@ class Files:
     def state(self) -> Path:
         """What the samples were drawn from."""
         return self.folder / "selection.json"
+
+    @property
+    def made(self) -> tuple[Path, ...]:
+        """All but the state."""
+        return self.kept, self.prompts, self.samples, self.summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,15 +185,17 @@ def _folder(files: Files, *, overwrite: bool) -> Iterator[None]:
         raise InputError(f"{folder} is a file: name a folder")
     if folder.is_dir() and not files.state.exists() and any(not p.name.startswith(".") for p in folder.iterdir()):
         raise InputError(f"{folder} is not empty and holds no selection: name another folder")
-    if overwrite and files.state.exists():
-        shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    try:
-        with locked(folder):
+    with locked(folder):
+        try:
+            for old in (*files.made, files.state) if overwrite else ():
+                old.unlink(missing_ok=True)
             yield
-    finally:
-        if not files.state.exists():
-            shutil.rmtree(folder)
+        finally:
+            if not files.state.exists():
+                (folder / LOCK_FILE).unlink(missing_ok=True)
+                with suppress(OSError):  # it holds what is not ours
+                    folder.rmdir()
 
 
 def _asked(sampler: Sampler, settings: Select) -> list[int]:

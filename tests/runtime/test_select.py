@@ -14,6 +14,7 @@ from ropewalk.records.prompt import Message, Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Failed, Outcome, Score
 from ropewalk.runtime import select as module
+from ropewalk.runtime.lock import locked
 from ropewalk.runtime.recipe import load_recipe
 from ropewalk.runtime.select import SelectedPrompts, select
 from ropewalk.runtime.train import train
@@ -178,6 +179,27 @@ def test_a_folder_of_something_else_is_left_alone(tiny_policy: Path, tmp_path: P
     with pytest.raises(InputError, match="holds no selection"):
         select("city-grpo", out=tmp_path / "precious", task=coins(1), set=settings(tiny_policy), overwrite=True)
     assert (tmp_path / "precious" / "notes.txt").read_text() == "mine"
+
+
+def test_overwriting_a_selection_leaves_other_files_alone(tiny_policy: Path, tmp_path: Path) -> None:
+    asked = settings(tiny_policy, **{"select.samples": 4})
+    select("city-grpo", out=tmp_path / "s", task=coins(1), set=asked)
+    (tmp_path / "s" / "notes.txt").write_text("mine")
+    twice = Task("twice", [Prompt("a", "[ boston"), Prompt("a", "[ denver")], {"coin": coin})
+    with pytest.raises(InputError, match="ids must be unique"):
+        select("city-grpo", out=tmp_path / "s", task=twice, set=asked, overwrite=True)
+    assert [path.name for path in (tmp_path / "s").iterdir()] == ["notes.txt"]
+
+
+def test_a_folder_in_which_another_process_works_is_left_alone(
+    tiny_policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with --overwrite, and before the other one has written anything."""
+    (tmp_path / "s").mkdir()
+    with locked(tmp_path / "s", wait_seconds=0), pytest.raises(InputError, match="another process"):
+        monkeypatch.setattr(module, "locked", lambda folder: locked(folder, wait_seconds=0.1))
+        select("city-grpo", out=tmp_path / "s", task=coins(1), set=settings(tiny_policy), overwrite=True)
+    assert (tmp_path / "s").is_dir()
 
 
 def test_a_run_folder_asks_its_own_policy(tiny_policy: Path, tmp_path: Path) -> None:
