@@ -57,6 +57,19 @@ def test_from_labelled_steps_to_a_policy_and_resumed_it_is_the_same(
     assert metrics[0]["loss/policy"] is not None and metrics[1]["grad_norm/actor"] > 0
 
 
+def test_a_member_that_changed_is_not_resumed_with(rewards: Rewards, tmp_path: Path) -> None:
+    """Fault C3: every member is known by its weights."""
+    member = tmp_path / "member"
+    shutil.copytree(rewards.second / "model", member)
+    change = {"reward_models.both.folders": [str(rewards.first), str(member)]}
+    with pytest.raises(Crash):
+        train("city-grpo", set=settings(rewards, **change), out=tmp_path / "run", progress=At(2, "crash"))
+    shutil.rmtree(member)
+    shutil.copytree(rewards.process / "model", member)
+    with pytest.raises(InputError, match="reward/both/1"):
+        resumed(tmp_path / "run")
+
+
 def test_every_part_of_a_score_is_on_record(trained: Path) -> None:
     rows = lines(trained / "samples.jsonl")
     assert len(rows) == 24
