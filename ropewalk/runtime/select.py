@@ -316,6 +316,7 @@ def _passes(row: Mapping[str, Any], settings: Select) -> bool | None:
 def _write(found: SelectedPrompts, prompts: Mapping[str, Prompt]) -> None:
     """The kept prompts last but for the summary: a folder with a summary is whole."""
     files, selection = found.files, found.selection
+    files.summary.unlink(missing_ok=True)
     table = []
     for one in selection.prompts:
         info = prompts[one.rate.prompt_id].info
