@@ -211,7 +211,7 @@ def audited(names: Sequence[str]) -> list[str]:
 
 def test_no_answer_is_evaluated_in_the_process_of_the_run() -> None:
     """Fault G6: Python itself reports what it is given to compile; no part of an answer is among it."""
-    names = [*QUICK, *checks("bubblewrap")]
+    names = ["complex_arithmetic", *sorted(set(checks("bubblewrap")) - set(INTEGRALS))]
     assert audited(names) == [f"done {len(names)}"]
 
 

@@ -1,5 +1,6 @@
 """Our own checks against the package's: where its verifier would evaluate, the same scores come out without."""
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -155,22 +156,34 @@ def test_what_sympy_is_shown(text: str, good: bool) -> None:
 
 
 def test_integrals_are_checked_in_a_sandbox() -> None:
-    """Faults G6, G9: the derivative decides; towers of powers end at the sandbox's limits."""
+    """Faults G6, G9: the derivative decides."""
     need_bubblewrap()
+    verify, gold, variable = integral()
+    texts = (gold, f"{gold} + {variable}", f"{variable} +")
+    with sandboxes():
+        right, wrong, broken = (verify(text) for text in texts)
+    assert (right, wrong) == (Score(1.0), Score(0.0))
+    assert isinstance(broken, Failed) and broken.reason == "unparsable"
+
+
+@pytest.mark.slow
+def test_a_tower_of_powers_ends_at_the_sandboxs_limits() -> None:
+    """Fault G9."""
+    need_bubblewrap()
+    verify, gold, _ = integral()
+    with sandboxes():
+        tower = verify("9**9**9**9")
+        assert verify(gold.replace("C", "7")) == Score(1.0)
+    assert isinstance(tower, Failed) and tower.reason in ("timeout", "refused", "unparsable")
+
+
+def integral() -> tuple[Callable[[str], Any], str, str]:
+    """What judges answers to an integral, the gold one, and its variable."""
     task = gym_task(GymTask(generator="simple_integration", prompts=2, heldout_prompts=1))
     prompt = task.split(TRAIN)[0]
-    verify = task.scorers["verified"]
-    gold, variable = str(prompt.gold), "X" if "X" in str(prompt.gold) else "x"
-    with sandboxes():
-        said = {
-            text: verify(prompt, sample(f"<answer>{text}</answer>"))
-            for text in (gold, gold.replace("C", "7"), f"{gold} + {variable}", f"{variable} +")
-        }
-        tower = verify(prompt, sample("<answer>9**9**9**9</answer>"))
-    assert list(said.values())[:3] == [Score(1.0), Score(1.0), Score(0.0)]
-    broken = said[f"{variable} +"]
-    assert isinstance(broken, Failed) and broken.reason == "unparsable"
-    assert isinstance(tower, Failed) and tower.reason in ("timeout", "refused", "unparsable")
+    gold = str(prompt.gold)
+    verified = task.scorers["verified"]
+    return lambda text: verified(prompt, sample(f"<answer>{text}</answer>")), gold, "X" if "X" in gold else "x"
 
 
 @pytest.mark.slow
