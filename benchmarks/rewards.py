@@ -167,7 +167,7 @@ def left_behind() -> set[str]:
             found.add(f"open {name} {os.readlink(f'/proc/self/fd/{name}')}")
         except OSError:
             continue  # The descriptor of this very listing.
-    places = [*Path(tempfile.gettempdir()).glob("ropewalk-*"), Path(CANARY)]
+    places = [*Path(tempfile.gettempdir()).glob("ropewalk-sandbox-*"), Path(CANARY)]
     return found | {f"file {place}" for place in places if place.exists()}
 
 
