@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from enum import IntEnum, unique
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,6 +11,20 @@ class PolicyVersion:
 
     step: int
     fingerprint: str
+
+
+@unique
+class Draw(IntEnum):
+    """What is drawn outside of training, by the iteration number that its seeds are made with.
+
+    No training has these numbers, and no two are equal: nothing is measured on samples that something was decided on.
+    """
+
+    EVALUATION = -2
+    FRESH_PAIRS = -3
+    INITIAL = -4
+    FRESH_SAMPLES = -5
+    SELECTION = -6
 
 
 def sample_seed(run_seed: int, iteration: int, prompt_id: str, index: int) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ropewalk.data.calibration import calibration_error
 from ropewalk.data.order import PART
 from ropewalk.records.metric import Metric
+from ropewalk.records.version import Draw
 from ropewalk.runtime.crew import Crew
 from ropewalk.runtime.experience import TokenisedPrompts
 from ropewalk.runtime.learned.combine import sigmoid
@@ -13,9 +14,6 @@ from ropewalk.runtime.prepare import Pair
 from ropewalk.runtime.rollouts import Rollouts
 from ropewalk.tasks.scoring.run import outcome_metrics
 from ropewalk.training.packing import Row, StepRow, pack_pairs, pack_rows, pack_steps
-
-EVALUATION = -2
-"""The iteration number that evaluation seeds are drawn with: no training iteration has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +26,7 @@ class HeldOutPrompts:
 
     def __call__(self, iteration: int) -> Mapping[str, Metric]:
         asked = list(zip(self.prompts.prompts, self.prompts.ids, strict=True))
-        scored = self.rollouts.draw(asked, group_size=self.samples, iteration=EVALUATION)
+        scored = self.rollouts.draw(asked, group_size=self.samples, iteration=Draw.EVALUATION)
         found = {f"eval/{name}": metric for name, metric in outcome_metrics([s.scores for s in scored]).items()}
         task = self.rollouts.task
         solved = [task.solves(sample) for sample in scored]

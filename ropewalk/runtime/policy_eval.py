@@ -18,11 +18,11 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Json, Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Abstain, Failed, Score
+from ropewalk.records.version import Draw
 from ropewalk.rollout.config import NativeEngineConfig, Sampling
 from ropewalk.runtime.config import Hardware
 from ropewalk.runtime.experience import TokenisedPrompts
 from ropewalk.runtime.findings import Measure
-from ropewalk.runtime.heldout import EVALUATION
 from ropewalk.runtime.hosts.open import open_crew
 from ropewalk.runtime.prepare import language_of, sampling_record, tokenised_prompts
 from ropewalk.runtime.progress import Progress
@@ -138,7 +138,7 @@ def _draw(sampler: Sampler, question: Question, progress: Progress) -> Drawn:
     step = max(1, CHUNK_SAMPLES // question.samples)
     for start in range(0, count, step):
         chosen = range(start, min(start + step, count))
-        samples += sampler.samples(chosen, group_size=question.samples, iteration=EVALUATION)
+        samples += sampler.samples(chosen, group_size=question.samples, iteration=Draw.EVALUATION)
         progress.advance(chosen.stop)
     return Drawn(sampler.prompts.prompts, samples, question.samples)
 

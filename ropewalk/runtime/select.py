@@ -29,6 +29,7 @@ from ropewalk.records.files import dumps, no_room, write_atomic
 from ropewalk.records.prompt import Json, Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Score
+from ropewalk.records.version import Draw
 from ropewalk.runtime.lock import NAME as LOCK_FILE
 from ropewalk.runtime.lock import locked
 from ropewalk.runtime.progress import Progress, Silent
@@ -38,8 +39,6 @@ from ropewalk.runtime.sample import as_job
 from ropewalk.runtime.sampler import Sampler, asking_of, model_of, open_sampler
 from ropewalk.tasks.task import Task
 
-SELECTION = -3
-"""The iteration number that seeds of a selection are drawn with: no training iteration has it."""
 CHUNK_SAMPLES = 512
 """Samples drawn at a time, in whole prompts."""
 BINS = 10
@@ -245,7 +244,7 @@ def _draw(files: Files, sampler: Sampler, chosen: Sequence[int], count: int, pro
     step = max(1, CHUNK_SAMPLES // count)
     for start in range(done, len(chosen), step):
         part = chosen[start : start + step]
-        samples = sampler.samples(part, group_size=count, iteration=SELECTION)
+        samples = sampler.samples(part, group_size=count, iteration=Draw.SELECTION)
         prompts = {p.id: p for p in (sampler.prompts.prompts[i] for i in part)}
         _append(files.samples, [_line(sample, prompts[sample.prompt_id], sampler.rollouts.task) for sample in samples])
         progress.advance(start + len(part))
