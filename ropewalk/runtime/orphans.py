@@ -6,14 +6,17 @@ open. It then ends at once: what it leaves is what a crash leaves, which a resum
 
 import multiprocessing
 import os
+import shutil
 import threading
 from multiprocessing.connection import wait
+from pathlib import Path
 
 EXIT_CODE = 70
 
 
-def end_with_parent() -> None:
-    """Call first in a process that multiprocessing started."""
+def end_with_parent(leaving: Path | None = None) -> None:
+    """Call first in a process that multiprocessing started. `leaving`: the parent's temporary folder, which it can no
+    longer remove."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return
@@ -21,6 +24,8 @@ def end_with_parent() -> None:
 
     def watch() -> None:
         wait([sentinel])
+        if leaving is not None:
+            shutil.rmtree(leaving, ignore_errors=True)
         os._exit(EXIT_CODE)
 
     if wait([sentinel], timeout=0):  # it died before this process began

@@ -64,7 +64,7 @@ def keep_to_this_machine() -> None:
 
 
 def _serve(pipe: Connection, setup: Setup, rank: int, rendezvous: str) -> None:
-    end_with_parent()
+    end_with_parent(leaving=Path(rendezvous).parent)
     keep_to_this_machine()
     for number in (signal.SIGINT, signal.SIGTERM):  # a whole group is signalled; the driver decides when ranks end
         signal.signal(number, signal.SIG_IGN)
