@@ -2,7 +2,7 @@
 
     rule             holds when, in each of the last `window` iterations            default
     non_finite       (in the last one alone) a loss, gradient norm, KL or ratio     stop, always
-                     is not a finite number
+                     is not a finite number, though some sample had a reward
     zero_gradient    the gradient norm of a trained model is exactly 0              stop
     no_variance      no group has differing rewards, or all rewards are equal       stop
     failed           a scorer could not judge more than `failed_above` of samples   warn
@@ -59,7 +59,7 @@ def _non_finite(history: History, config: Health) -> Diagnosis | None:
     if not history:
         return None
     bad = sorted(n for n, v in history[-1].items() if n.startswith(_MUST_BE_FINITE) and not _is_finite(v))
-    if not bad:
+    if not bad or _unrewarded(history[-1]):
         return None
     return Diagnosis(
         "non_finite",
@@ -67,6 +67,11 @@ def _non_finite(history: History, config: Health) -> Diagnosis | None:
         f"{_list(bad)} {_is(bad)} not a finite number: lower the learning rate or set clip_norm, "
         "and resume from the last checkpoint",
     )
+
+
+def _unrewarded(values: Values) -> bool:
+    """Whether every sample was left out, so that what is an average over them is one over nothing."""
+    return values.get("reward/invalid") == 1
 
 
 def _zero_gradient(history: History, config: Health) -> Diagnosis | None:
@@ -89,6 +94,13 @@ def _no_variance(history: History, config: Health) -> Diagnosis | None:
     equal = _throughout(history, config, "reward/std", lambda value: value == 0)
     if not groups and not equal:
         return None
+    if all(_unrewarded(values) for values in history[-config.window :]):
+        return Diagnosis(
+            "no_variance",
+            config.no_variance,
+            f"no sample had a reward for {config.window} iterations: everything that the reward counts abstained, or "
+            "failed and dropped its samples: look at the scores in samples.jsonl, and mend scorers or prompts",
+        )
     what = "no group had samples of differing reward" if groups else "all rewards were equal"
     mend = _cap_advice(history, config) or (
         "the task is solved, or too hard for this model: choose other prompts, a finer reward or larger groups"

@@ -40,6 +40,14 @@ CASES = [
     ("no_variance", {"group/no_variance": 1.0}, "stop", "no group had samples of differing", {"no_variance": "warn"}),
     ("no_variance", {"reward/std": 0.0}, "stop", "all rewards were equal", None),
     ("no_variance", {"reward/std": 0.0, "truncated": 0.95}, "stop", "sampling.max_new_tokens", None),
+    (
+        "no_variance",
+        {"group/no_variance": 1.0, "reward/invalid": 1.0, "kl/token": None, "loss/policy": None},
+        "stop",
+        "no sample had a reward for 3",
+        {"no_variance": "warn"},
+    ),
+    ("non_finite", {"reward/invalid": 0.9, "kl/token": None}, "stop", "kl/token is not", None),
     ("failed", {"score/truth/failed": 0.3}, "warn", "scorer truth failed on more than 20%", {"failed": "stop"}),
     ("failed", {"task/a/score/rule/failed": 0.3}, "warn", "scorer rule failed on more than 20%", {"failed": "stop"}),
     ("truncated", {"truncated": 0.95}, "warn", "sampling.max_new_tokens", {"truncated": "stop"}),
@@ -124,3 +132,9 @@ def test_the_kept_history_is_bounded_and_gives_the_same_diagnoses() -> None:
         assert len(kept) <= 2 * CONFIG.window
         assert diagnose(kept, CONFIG) == diagnose(everything, CONFIG)
     assert diagnose(kept, CONFIG) is not None
+
+
+def test_an_iteration_without_any_reward_is_not_a_broken_number() -> None:
+    """Fault E3: where every sample is left out, averages over the samples are over nothing; one such is no illness."""
+    empty = {"reward/invalid": 1.0, "group/no_variance": 1.0, "kl/token": None, "policy/ratio_mean": math.nan}
+    assert diagnose([*history({}, 3), {**HEALTHY, **empty}], CONFIG) is None
