@@ -23,8 +23,9 @@ def user_module(path: str | Path, *, what: str, defines: str) -> ModuleType:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        # The user's own code: whatever it raises is told as a fault of that file.
+    except (Exception, SystemExit) as error:
+        # The user's own code: whatever it raises is told as a fault of that file. Its exit would end the command, and
+        # with a 0 even as if all were done.
         del sys.modules[name]
         raise InputError(f"the {what} {path} fails with {type(error).__name__}: {error}") from error
     return module

@@ -128,6 +128,7 @@ def test_a_task_of_ones_own_is_a_few_lines(tmp_path: Path) -> None:
         ("TASKS = 3", "does not define TASK"),
         ("import no_such_module_anywhere", "fails with ModuleNotFoundError"),
         ("def broken(:", "fails with SyntaxError"),
+        ("raise SystemExit(0)", "fails with SystemExit: 0"),
         ("1 / 0", "fails with ZeroDivisionError: division by zero"),
     ],
 )

@@ -148,7 +148,8 @@ def _judge(name: str, scorer: Scorer, prompt: Prompt, sample: Sample) -> Outcome
         raise
     except InputError as error:
         raise InputError(f"scorer {name!r} on sample {sample.prompt_id}/{sample.index}: {error}") from error
-    except Exception as error:  # noqa: BLE001
-        # The failure boundary: whatever a scorer does wrong on one sample is that sample's record, and is counted.
+    except (Exception, SystemExit) as error:  # noqa: BLE001
+        # The failure boundary: whatever a scorer does wrong on one sample is that sample's record, and is counted. Its
+        # exit is no end of the run.
         return Failed("crashed", f"{type(error).__name__}: {error}"[:200])
     return outcome_of(value, name, sample)

@@ -118,6 +118,15 @@ def test_a_rollout_that_did_not_end_is_not_shown_to_the_scorer() -> None:
     assert judged_by(never, sample("7", finish="failed")) == Failed("crashed", "the rollout failed")
 
 
+def test_the_exit_of_a_scorer_is_a_failed_judgement_and_no_end_of_the_run() -> None:
+    """Fault G4: `exit()` in a grader must not end the command, least of all with 0 as if all were done."""
+
+    def leaving(_prompt: Prompt, given: Sample) -> float:
+        raise SystemExit(0)
+
+    assert judged_by(leaving, sample("7")) == Failed("crashed", "SystemExit: 0")
+
+
 def test_a_grader_that_always_raises_stops_the_run_with_its_message() -> None:
     """Fault G4: failures are counted and, above a rate, stop the run; they are never rewards of 0."""
 
