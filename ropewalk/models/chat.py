@@ -67,17 +67,6 @@ def document_ids(tokenizer: PreTrainedTokenizerFast, text: str, eos_id: int) -> 
     return _with_beginning(tokenizer, ids if ids[-1:] == [eos_id] else [*ids, eos_id])
 
 
-def added_ids(
-    tokenizer: PreTrainedTokenizerFast, earlier: Sequence[Message], later: Sequence[Message], *, generation: bool
-) -> list[int]:
-    """Ids that `later` (the earlier messages and more) adds to the rendering of `earlier`.
-
-    `generation`: whether the earlier rendering ends with the mark after which the policy speaks. Raises `InputError`
-    where the template rewrites history: drops thoughts of earlier turns, or joins neighbouring messages.
-    """
-    return _added(tokenizer, _rendered(tokenizer, earlier, generation=generation), earlier, later, generation)
-
-
 def _answer_ids(
     tokenizer: PreTrainedTokenizerFast, dialogue: Sequence[Message], prompt: list[int], completion: str
 ) -> list[int]:

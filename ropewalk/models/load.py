@@ -150,15 +150,6 @@ def word_tokenizer(words: Sequence[str], eos: str, pad: str) -> PreTrainedTokeni
     )
 
 
-def unsayable_ids(loaded: LoadedModel) -> tuple[int, ...]:
-    """Ids to ban in sampling and log-probs alike: padding (unless it ends text) and logits without a token."""
-    known = set(loaded.tokenizer.get_vocab().values())
-    silent = {i for i in range(loaded.vocabulary_size) if i not in known}
-    if loaded.pad_id is not None:
-        silent.add(loaded.pad_id)
-    return tuple(sorted(silent - set(loaded.eos_ids)))
-
-
 def local_folder(path: str | Path) -> Path:
     """The folder itself, or the snapshot of a hub id: `owner/name` where no local folder `owner` exists."""
     folder = Path(path).expanduser()

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ropewalk.records.errors import InputError, RunStopped
 from ropewalk.records.prompt import Prompt
-from ropewalk.records.sample import Completion, Request, Sample, SamplingRecord, sample_of
+from ropewalk.records.sample import Completion, Request, SamplingRecord
 from ropewalk.records.version import sample_seed
 from ropewalk.rollout.inbox import Inbox
 from ropewalk.rollout.protocol import RolloutEngine
@@ -86,16 +86,6 @@ def answer(engine: RolloutEngine, inbox: Inbox, heard: Callable[[Completion], No
             engine.abort()
             for _ in engine.stream():
                 pass
-
-
-def collect(
-    engine: RolloutEngine, asked: Sequence[Request], *, retries: int = RETRIES, most_failed_share: float = 0.5
-) -> list[Sample]:
-    """One sample per request, in order. Raises `RunStopped` if more than this share still fails after the retries."""
-    done = completions(engine, asked, retries=retries)
-    failed = sum(completion.finish == "failed" for completion in done)
-    check_failed(failed, len(asked), retries=retries, most_failed_share=most_failed_share)
-    return [sample_of(completion) for completion in done]
 
 
 def completions(engine: RolloutEngine, asked: Sequence[Request], *, retries: int = RETRIES) -> list[Completion]:

@@ -20,8 +20,7 @@ import numpy as np
 
 from ropewalk.records.metric import Metric, merge
 from ropewalk.records.packed import PackedBatch
-from ropewalk.records.sample import Completion, Request, Sample, sample_of
-from ropewalk.rollout.episode import Key, check_failed, key_of
+from ropewalk.records.sample import Completion
 from ropewalk.rollout.inbox import Inbox
 from ropewalk.training.packing import split_dp
 
@@ -48,16 +47,6 @@ class Crew(Protocol):
 
     def close(self) -> None:
         """End the workers."""
-
-
-def samples_of(crew: Crew, requests: Sequence[Request]) -> list[Sample]:
-    """One sample per request, in order. Raises `RunStopped` if most of them failed."""
-    done: dict[Key, Completion] = {}
-    inbox = Inbox(requests)
-    inbox.close()
-    complete(crew, inbox, lambda completion: done.update({key_of(completion.request): completion}))
-    check_failed(sum(completion.finish == "failed" for completion in done.values()), len(requests))
-    return [sample_of(done[key_of(request)]) for request in requests]
 
 
 def complete(crew: Crew, inbox: Inbox, heard: Callable[[Completion], None]) -> None:

@@ -20,7 +20,7 @@ from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Request, SamplingRecord
 from ropewalk.rollout.config import NativeEngineConfig
 from ropewalk.rollout.episode import requests
-from ropewalk.runtime.crew import Crew, samples_of
+from ropewalk.runtime.crew import Crew
 from ropewalk.runtime.hosts.inline import InlineCrew
 from ropewalk.runtime.hosts.local import LocalCrew
 from ropewalk.runtime.roles import FromRole, FromSizes, ObjectiveSpec, RoleSetup, Setup, Training
@@ -28,6 +28,7 @@ from ropewalk.tasks.city.task import VOCABULARY
 from ropewalk.training.config import ConstantSchedule, Optimizer, Precision
 from ropewalk.training.forward import forward
 from ropewalk.training.packing import pack_samples
+from tests.contracts.asking import samples_of
 
 SIZES = FreshModel(kind="fresh", width=24, layers=1, heads=2, kv_heads=1, ffn=32, max_positions=32, init_std=0.3)
 SAMPLING = SamplingRecord(temperature=1.3, max_new_tokens=8, eos_ids=(VOCABULARY.words.index("."),), banned_ids=(0,))
@@ -247,7 +248,7 @@ def test_a_dead_rank_is_named_and_leaves_no_orphan(batch: PackedBatch, busy: boo
     with pytest.raises(RunStopped, match="the crew has ended"):
         crew.call("steps", role="actor").result()
     crew.close()
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 60
     assert not any(alive(pid) for pid in ranks)
 
 
@@ -270,7 +271,7 @@ def test_ranks_end_with_their_driver() -> None:
     assert len(ranks) == 2 and all(alive(pid) for pid in ranks)
     driver.kill()
     driver.join()
-    give_up = time.monotonic() + 10
+    give_up = time.monotonic() + 60
     while any(alive(pid) for pid in ranks):
         assert time.monotonic() < give_up, "a rank outlives its driver"
         time.sleep(0.05)

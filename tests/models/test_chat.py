@@ -8,7 +8,7 @@ import torch
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from ropewalk.models.chat import added_ids, document_ids, prompt_ids, supervised_ids
+from ropewalk.models.chat import document_ids, prompt_ids, supervised_ids
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Dialogue, Message
 from tests.fakes import BOS_ID, EOS_ID, PAD_ID, TURN_END_ID, byte_tokenizer, toy_bpe
@@ -166,18 +166,6 @@ def test_plain_text_ends_once() -> None:
     assert supervised_ids(tokenizer, "a", "b<turn>", ends) == ([97, 98, TURN_END_ID], [False, True, True])
     assert supervised_ids(tokenizer, "a", "", ends) == ([97, EOS_ID], [False, True])
     assert document_ids(tokenizer, "ab<eos>", EOS_ID) == document_ids(tokenizer, "ab", EOS_ID) == [97, 98, EOS_ID]
-
-
-def test_history_that_is_rewritten_is_an_error() -> None:
-    """Fault F4: a template that drops earlier thoughts, and one that joins neighbouring tool messages."""
-    turns = [USER, Message("assistant", "<t>hm</t>Yes")]
-    with pytest.raises(InputError, match=r"chat template .* rewrites history.*plain text"):
-        added_ids(with_template(THOUGHTLESS), turns, [*turns, USER], generation=False)
-    tools = [USER, Message("tool", "4")]
-    with pytest.raises(InputError, match="rewrites history"):
-        added_ids(with_template(JOINING), tools, [*tools, Message("tool", "5")], generation=False)
-    kept = added_ids(byte_tokenizer(), turns, [*turns, USER], generation=False)
-    assert kept == [*b"user: Hi", TURN_END_ID]
 
 
 def test_one_turn_at_a_time_those_templates_teach_what_they_show() -> None:

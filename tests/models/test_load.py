@@ -12,7 +12,7 @@ from ropewalk.models.config import FreshModel
 from ropewalk.models.export import save_policy
 from ropewalk.models.fingerprint import fingerprint
 from ropewalk.models.language import load_language, word_language
-from ropewalk.models.load import fresh_policy, load_policy, load_scorer, unsayable_ids
+from ropewalk.models.load import fresh_policy, load_policy, load_scorer
 from ropewalk.models.logprobs import policy_outputs
 from ropewalk.models.packed import token_batch
 from ropewalk.records.errors import InputError
@@ -59,14 +59,6 @@ def test_stored_generation_settings_are_ignored_and_named(tmp_path: Path) -> Non
     assert "top_k=1" in note and "repetition_penalty=1.5" in note and "version" not in note
     saved = save_policy(after, tmp_path / "again")
     assert load_policy(saved).notes == []
-
-
-def test_ids_that_may_not_be_said() -> None:
-    """Padding and logits without a token; not the padding where it is also an end."""
-    model = loaded()
-    assert unsayable_ids(model) == (PAD_ID, 260, 261, 262, 263)
-    model.pad_id = EOS_ID
-    assert unsayable_ids(model) == (260, 261, 262, 263)
 
 
 class Bomb:
@@ -229,7 +221,6 @@ def test_a_fresh_model_speaks_in_words() -> None:
     assert len(ids) == 5 and model.tokenizer.decode(ids) == "[ rome has sun ."
     assert (model.eos_ids, model.pad_id) == ((ids[-1],), 0)
     assert model.vocabulary_size == len(WORDS) + 1
-    assert unsayable_ids(model) == (0,)
 
 
 def test_the_city_model_is_small() -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ropewalk.models.chat import prompt_ids
-from ropewalk.models.load import load_policy, unsayable_ids
+from ropewalk.models.load import load_policy
 from ropewalk.models.logprobs import policy_outputs
 from ropewalk.models.packed import token_batch
 from ropewalk.records.prompt import Message
@@ -19,7 +19,7 @@ from tests.models.stock import pack, pack_group, stock, stock_hidden
 def test_shared_prompts_give_the_stock_logprobs(smollm2: Path) -> None:
     """Fault B4, N4: within 1e-4 of the stock model, each row alone; the end id is the padding id and may be said."""
     model = load_policy(smollm2)
-    assert (model.eos_ids, model.pad_id, unsayable_ids(model)) == ((2,), 2, ())
+    assert (model.eos_ids, model.pad_id) == ((2,), 2)
     prompt = prompt_ids(model.tokenizer, (Message("user", "What is the capital of France?"),))
     answers = [model.tokenizer.encode(text) for text in ("The capital of France is Paris.", "Paris", "I like tea.")]
     packed = pack_group(prompt, answers)

@@ -16,9 +16,9 @@ from ropewalk.records.packed import PackedBatch
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.rollout.config import Sampling, resolve
-from ropewalk.rollout.episode import collect, requests
+from ropewalk.rollout.episode import requests
 from tests.fakes import ARCHITECTURES, EOS_ID
-from tests.rollout.helpers import crowd, ends_often, engine_of
+from tests.rollout.helpers import collect, crowd, ends_often, engine_of
 
 TEMPERATURES = pytest.mark.parametrize("temperature", [0.5, 1.0, 1.3])
 

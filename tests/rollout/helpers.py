@@ -11,11 +11,13 @@ from ropewalk.models.logprobs import sampling_logits
 from ropewalk.models.network import Network
 from ropewalk.models.packed import token_batch
 from ropewalk.records.packed import PackedBatch
-from ropewalk.records.sample import Completion, Request, SamplingRecord
+from ropewalk.records.sample import Completion, Request, Sample, SamplingRecord, sample_of
 from ropewalk.records.version import PolicyVersion, sample_seed
 from ropewalk.rollout.config import NativeEngineConfig
+from ropewalk.rollout.episode import RETRIES, check_failed, completions
 from ropewalk.rollout.native.engine import NativeEngine
 from ropewalk.rollout.native.uniforms import UNIFORM_BLOCK, uniforms
+from ropewalk.rollout.protocol import RolloutEngine
 from tests.fakes import EOS_ID, TURN_END_ID, byte_tokenizer
 
 UNUSED = (256, 259, 260, 261, 262, 263)
@@ -51,6 +53,13 @@ def crowd(sampling: SamplingRecord, *, prompts: int = 6, group_size: int = 3, ru
         ids = np.random.default_rng(number).integers(0, 256, 1 + number * 7)
         asked += group(f"prompt-{number}", ids.tolist(), group_size, sampling, run_seed=run_seed)
     return asked
+
+
+def collect(engine: RolloutEngine, asked: Sequence[Request], *, retries: int = RETRIES) -> list[Sample]:
+    """One sample a request, in order, unless most of them failed."""
+    done = completions(engine, asked, retries=retries)
+    check_failed(sum(completion.finish == "failed" for completion in done), len(asked), retries=retries)
+    return [sample_of(completion) for completion in done]
 
 
 def version_of(network: Network, step: int = 0) -> PolicyVersion:

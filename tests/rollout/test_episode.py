@@ -10,10 +10,10 @@ from ropewalk.records.errors import InputError, RunStopped
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Completion, Request
 from ropewalk.records.version import PolicyVersion
-from ropewalk.rollout.episode import collect, requests
+from ropewalk.rollout.episode import requests
 from ropewalk.rollout.protocol import Joining
 from tests.fakes import Answer, ScriptedEngine
-from tests.rollout.helpers import settings
+from tests.rollout.helpers import collect, settings
 
 VERSION = PolicyVersion(3, "three")
 

@@ -19,7 +19,7 @@ from ropewalk.runtime.loop import Credited
 from ropewalk.runtime.rewards import OnlineCredit
 from ropewalk.runtime.state import RunState
 from ropewalk.tasks.scoring.config import Component, Reward
-from ropewalk.tasks.scoring.run import score_samples
+from ropewalk.tasks.scoring.run import score_sample
 from ropewalk.tasks.task import Task
 from tests.parity.beds import samples
 
@@ -35,7 +35,8 @@ def drawn(count: int, finish: Sequence[Finish] = ()) -> list[Sample]:
 def experience(says: Callable[[Sample], Said], given: Sequence[Sample]) -> Experience:
     task = Task("t", ["0"], {"rule": lambda prompt, sample: says(sample)})
     prompt = Prompt(id="0", dialogue="0")
-    return packed_experience([prompt], score_samples(task, {"0": prompt}, given), share_prompts=False)
+    scored = [score_sample(task, prompt, sample) for sample in given]
+    return packed_experience([prompt], scored, share_prompts=False)
 
 
 def credited(

@@ -5,12 +5,11 @@ against one that comes once: all factors 1 is the data as they are, hard = 3 sho
 often.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from ropewalk.data.config import Buckets, Curriculum, Phase
-from ropewalk.data.select.rates import PassRate
 from ropewalk.records.errors import InputError
 
 Bucket: TypeAlias = Literal["easy", "medium", "hard"]
@@ -22,21 +21,6 @@ def bucket_of(buckets: Buckets, rate: float) -> Bucket:
     if rate < buckets.hard_below:
         return "hard"
     return "easy" if rate > buckets.easy_above else "medium"
-
-
-def by_bucket(buckets: Buckets, rates: Sequence[PassRate]) -> dict[Bucket, list[PassRate]]:
-    """The judged prompts of each difficulty, in their order."""
-    found: dict[Bucket, list[PassRate]] = {name: [] for name in NAMES}
-    for rate in rates:
-        if rate.judged:
-            found[bucket_of(buckets, rate.passed / rate.judged)].append(rate)
-    return found
-
-
-def sure_of_bucket(buckets: Buckets, rate: PassRate) -> bool:
-    """Whether the whole 95 % interval of a prompt's rate lies in one bucket."""
-    estimate = rate.rate
-    return estimate is not None and bucket_of(buckets, estimate.low) == bucket_of(buckets, estimate.high)
 
 
 def factors_at(curriculum: Curriculum, progress: float) -> dict[Bucket, float]:

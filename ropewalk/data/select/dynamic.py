@@ -43,8 +43,6 @@ class Decision:
     """Groups to train on, in the order they came; at most as many as are wanted."""
     dropped: Mapping[str, Flat]
     """Groups that teach nothing, and why."""
-    spare: tuple[str, ...]
-    """Groups with variance beyond those wanted."""
     draw: int
     """Further groups to draw now."""
     short: int
@@ -60,7 +58,7 @@ def decide(config: DropFlat | RefillFlat, groups: Sequence[Group], wanted: int) 
     missing = max(wanted - len(varied), 0)
     left = most_groups(config, wanted) - len(groups)
     draw = min(missing, max(left, 0))
-    return Decision(tuple(varied[:wanted]), flat, tuple(varied[wanted:]), draw, 0 if draw else missing)
+    return Decision(tuple(varied[:wanted]), flat, draw, 0 if draw else missing)
 
 
 def most_groups(config: DropFlat | RefillFlat, wanted: int) -> int:

@@ -5,7 +5,6 @@ prompt of true rate p passes it with probability Σ C(n, k) pᵏ(1 − p)ⁿ⁻�
 """
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
@@ -14,9 +13,6 @@ from ropewalk.data.select.rates import PassRate
 from ropewalk.records.errors import InputError
 
 Verdict: TypeAlias = Literal["kept", "too_hard", "too_easy", "unjudged"]
-
-TRUE_RATES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98, 0.99, 1.0)
-"""Of the table."""
 
 
 def kept_counts(keep: Keep, samples: int) -> range:
@@ -33,11 +29,6 @@ def keep_probability(keep: Keep, samples: int, true_rate: float) -> float:
         raise InputError(f"a true pass rate lies between 0 and 1, not at {true_rate}")
     p, q = true_rate, 1 - true_rate
     return math.fsum(math.comb(samples, k) * p**k * q ** (samples - k) for k in kept_counts(keep, samples))
-
-
-def keep_table(keep: Keep, samples: int, true_rates: Sequence[float] = TRUE_RATES) -> list[tuple[float, float]]:
-    """(true rate, chance to be kept) of several rates: what the filter lets through and what it loses."""
-    return [(rate, keep_probability(keep, samples, rate)) for rate in true_rates]
 
 
 def keep_sentence(keep: Keep, samples: int) -> str:

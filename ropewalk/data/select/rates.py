@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ropewalk.data.intervals import Estimate, bootstrap_mean, paired_difference, wilson
-from ropewalk.data.passk import mean_pass_at_k
+from ropewalk.data.intervals import Estimate, bootstrap_mean, wilson
 from ropewalk.records.errors import InputError
-from ropewalk.records.files import dumps, read_jsonl, write_atomic
+from ropewalk.records.files import dumps, write_atomic
 from ropewalk.records.prompt import Json
 
 
@@ -47,23 +46,16 @@ class PassRate:
         return wilson(self.passed, self.judged) if self.judged else None
 
 
-def pass_rates(path: str | Path, *, scorer: str | None = None, threshold: float = 1.0) -> list[PassRate]:
-    """The pass rate of every prompt in a file of samples, in the order they come; by default of the first scorer."""
-    rows = read_jsonl(path)
-    if not rows:
-        raise InputError(f"{path} is empty: it must hold at least one sample")
-    return rates_of(rows, scorer=scorer, threshold=threshold, where=str(path))
+def rates_of(rows: Iterable[Any], *, where: str = "samples") -> list[PassRate]:
+    """The pass rate of every prompt, in the order they come, by the first score of each row: 1 passes.
 
-
-def rates_of(
-    rows: Iterable[Any], *, scorer: str | None = None, threshold: float = 1.0, where: str = "samples"
-) -> list[PassRate]:
-    """The pass rates of rows as `runtime.sample` writes them. Raises InputError naming the row that is none."""
+    Rows are as `runtime.sample` writes them. Raises InputError naming the one that is none.
+    """
     found: dict[str, list[PassRate]] = {}
     seen: set[tuple[str, str, int]] = set()
     for number, row in enumerate(rows, 1):
         place = f"{where} row {number}"
-        one = _one(row, scorer, threshold, place)
+        one = _one(row, place)
         key = (one.prompt_id, str(row.get("group_id")), row["index"])
         if key in seen:
             raise InputError(f"{place} repeats sample {one.prompt_id}/{row['index']}: each counts once")
@@ -72,7 +64,7 @@ def rates_of(
     return [_sum(parts) for parts in found.values()]
 
 
-def _one(row: Any, scorer: str | None, threshold: float, place: str) -> PassRate:
+def _one(row: Any, place: str) -> PassRate:
     """A sample as the pass rate of one."""
     scores = row.get("scores") if isinstance(row, Mapping) else None
     if (
@@ -81,15 +73,13 @@ def _one(row: Any, scorer: str | None, threshold: float, place: str) -> PassRate
         or type(row.get("index")) is not int
     ):
         raise InputError(f"{place} is not a scored sample: it needs prompt_id, index and scores")
-    if scorer is not None and scorer not in scores:
-        raise InputError(f"{place} has no score called {scorer!r}: it has {', '.join(scores) or 'none'}")
-    value = scores[scorer] if scorer is not None else next(iter(scores.values()), None)
+    value = next(iter(scores.values()), None)
     number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
     tokens = row.get("tokens")
     return PassRate(
         prompt_id=row["prompt_id"],
         prompt=str(row.get("prompt", "")),
-        passed=int(number is not None and number >= threshold),
+        passed=int(number is not None and number >= 1),
         judged=int(number is not None),
         unjudged=int(number is None),
         truncated=int(row.get("finish") == "length"),
@@ -115,24 +105,6 @@ def mean_rate(rates: Sequence[PassRate]) -> Estimate:
     return bootstrap_mean([rate.passed / rate.judged for rate in _judged(rates)])
 
 
-def mean_pass(rates: Sequence[PassRate], k: int) -> Estimate:
-    """Mean pass@k over the prompts with at least `k` judged samples."""
-    counts = [(rate.judged, rate.passed) for rate in _judged(rates) if rate.judged >= k]
-    if not counts:
-        raise InputError(f"pass@{k} needs a prompt with at least {k} judged samples: draw more of each")
-    return mean_pass_at_k(counts, k)
-
-
-def gain(before: Sequence[PassRate], after: Sequence[PassRate]) -> Estimate:
-    """How much the pass rate of the same prompts grew from one policy to another."""
-    old = {rate.prompt_id: rate.passed / rate.judged for rate in _judged(before)}
-    new = {rate.prompt_id: rate.passed / rate.judged for rate in _judged(after)}
-    both = [name for name in old if name in new]
-    if not both:
-        raise InputError("the two sets of samples share no judged prompt: compare samples of the same prompts")
-    return paired_difference([old[name] for name in both], [new[name] for name in both])
-
-
 def _judged(rates: Sequence[PassRate]) -> list[PassRate]:
     return [rate for rate in rates if rate.judged]
 
@@ -149,16 +121,3 @@ def write_rates(path: str | Path, rows: Iterable[tuple[PassRate, Mapping[str, Js
         )
         lines.append(dumps({**counts, **shown, **more}))
     write_atomic(path, "".join(line + "\n" for line in lines))
-
-
-def read_rates(path: str | Path) -> list[tuple[PassRate, dict[str, Json]]]:
-    """What `write_rates` wrote: each pass rate, and what else its line says."""
-    names = ("prompt_id", "prompt", "passed", "judged", "unjudged", "truncated", "tokens")
-    found = []
-    for number, row in enumerate(read_jsonl(path), 1):
-        try:
-            one = PassRate(**{name: row[name] for name in names})
-        except (KeyError, TypeError):
-            raise InputError(f"{path} row {number} is not a pass rate: it needs {', '.join(names)}") from None
-        found.append((one, {name: value for name, value in row.items() if name not in (*names, "rate", "low", "high")}))
-    return found

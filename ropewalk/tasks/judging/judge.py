@@ -23,7 +23,6 @@ from ropewalk.tasks.judging import pairwise, rubric
 from ropewalk.tasks.judging.config import NoReasoning, PairwiseJudge, ReferenceAnswer, RubricJudge, Siblings
 from ropewalk.tasks.judging.desk import Desk, Reply
 from ropewalk.tasks.judging.question import Question
-from ropewalk.tasks.task import Scorer
 
 NOTE = "judged"
 """Key of a sample's info: by judge, what its score took."""
@@ -175,18 +174,6 @@ def reference_of(prompt: Prompt, field: str) -> str | Failed:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return str(value)
     return Failed("refused", f"prompt {prompt.id} has no reference answer in {field!r}")
-
-
-def as_scorer(judge: Judge) -> Scorer:
-    """A judge of single answers as a scorer, for the judge's layer of a code reward. Raises TypeError for siblings."""
-    config = judge.config
-    if isinstance(config, PairwiseJudge) and isinstance(config.against, Siblings):
-        raise TypeError("a judge that compares siblings has no opinion on a single answer")
-
-    def score(prompt: Prompt, sample: Sample) -> Outcome:
-        return judge.judge({sample.prompt_id: prompt}, [sample], lambda _: None)[0].scores[judge.name]
-
-    return score
 
 
 def _comparison(first: Reply, second: Reply) -> Comparison:

@@ -3,9 +3,9 @@
     whoever samples ── put ──▶ waiting ──▶ worker threads ──▶ scored ── results ──▶ in the order of their places
                                (bounded)   score_sample
 
-What holds: the result is that of `run.score_samples`, whatever the number of workers and the order of `put`. A scorer
-is asked by one thread at a time, not always the same one, unless it is marked `AtOnce`. A slow scorer holds
-up nobody until `most_waiting` samples wait for it; then `put` waits too. What a scorer raises (InputError, RunStopped)
+What holds: the results are those of `run.score_sample`, whatever the number of workers and the order of `put`. A
+scorer is asked by one thread at a time, not always the same one, unless it is marked `AtOnce`. A slow scorer holds up
+nobody until `most_waiting` samples wait for it; then `put` waits too. What a scorer raises (InputError, RunStopped)
 ends the pool and is raised by the next `put` or `results`.
 """
 

@@ -64,19 +64,6 @@ def score_sample(task: Task, prompt: Prompt, sample: Sample) -> Sample:
     return sample.with_scores(**{name: _judge(name, scorer, prompt, sample) for name, scorer in task.scorers.items()})
 
 
-def score_samples(
-    task: Task, prompts_by_id: Mapping[str, Prompt], samples: Sequence[Sample], *, failure_limit: float = 1.0
-) -> list[Sample]:
-    """Score every sample, in order; RunStopped if a scorer's share of failures is above `failure_limit`."""
-    scored = []
-    for sample in samples:
-        if sample.prompt_id not in prompts_by_id:
-            raise InputError(f"sample {sample.prompt_id}/{sample.index} belongs to no prompt of task {task.name!r}")
-        scored.append(score_sample(task, prompts_by_id[sample.prompt_id], sample))
-    check_failures(scored, failure_limit)
-    return scored
-
-
 def check_failures(samples: Iterable[Sample], limit: float, components: Mapping[str, Component] | None = None) -> None:
     """Stop the run if more than `limit` of a scorer's judgements failed, naming the most frequent reason and the mend.
 

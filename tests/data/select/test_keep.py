@@ -10,7 +10,6 @@ from ropewalk.data.config import Keep
 from ropewalk.data.select.keep import (
     keep_probability,
     keep_sentence,
-    keep_table,
     kept_counts,
     uncertain,
     verdict_of,
@@ -62,11 +61,11 @@ def test_a_symmetric_band_treats_both_ends_alike(samples: int, rate: int) -> Non
 
 
 def test_the_table_falls_to_both_sides_and_all_or_nothing_at_the_ends() -> None:
-    table = dict(keep_table(Keep(), 16))
+    table = {n / 40: keep_probability(Keep(), 16, n / 40) for n in range(41)}
     assert table[0.0] == table[1.0] == 0 and table[0.5] == max(table.values())
     rising = [chance for rate, chance in table.items() if rate <= 0.5]
     assert rising == sorted(rising)
-    assert all(chance == pytest.approx(1) for _, chance in keep_table(Keep(low=0, high=1), 7))
+    assert all(keep_probability(Keep(low=0, high=1), 7, rate) == pytest.approx(1) for rate in table)
 
 
 def test_what_cannot_be_told_is_said() -> None:

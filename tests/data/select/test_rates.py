@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,8 @@ from hypothesis import strategies as st
 from ropewalk.data.intervals import wilson
 from ropewalk.data.select.rates import (
     PassRate,
-    gain,
-    mean_pass,
     mean_rate,
-    pass_rates,
     rates_of,
-    read_rates,
     write_rates,
 )
 from ropewalk.monitors.samples import sample_record
@@ -62,12 +59,10 @@ def test_the_file_that_sampling_writes_is_read(tmp_path: Path) -> None:
     ]
     path = tmp_path / "samples.jsonl"
     write_sample_file(path, prompts, drawn)
-    assert pass_rates(path) == [
+    assert rates_of(map(json.loads, path.read_text().splitlines())) == [
         PassRate("p", "q", passed=1, judged=2, unjudged=1, truncated=1, tokens=3),
         PassRate("r", "s", passed=0, judged=0, unjudged=1, truncated=0, tokens=1),
     ]
-    assert [(r.passed, r.judged) for r in pass_rates(path, scorer="style")] == [(1, 2), (1, 1)]
-    assert [(r.passed, r.judged) for r in pass_rates(path, scorer="style", threshold=0)] == [(2, 2), (1, 1)]
     line = sample_record(drawn[0], iteration=0, kept="spread", prompt="q", reward=None, kl=None)
     assert set(line) >= {"prompt_id", "index", "scores", "finish", "tokens", "prompt"}
 
@@ -75,43 +70,30 @@ def test_the_file_that_sampling_writes_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([], "is empty"),
         ([row("p", 0, 1), row("p", 0, 0)], "row 2 repeats sample p/0"),
         ([{"prompt_id": "p", "scores": {}}], "row 1 is not a scored sample"),
         ([{"prompt_id": "p", "index": True, "scores": {}}], "row 1 is not a scored sample"),
         ([7], "row 1 is not a scored sample"),
-        ([row("p", 0, 1), {**row("p", 1, 1), "scores": {"b": 1}}], "row 2 has no score called 'a': it has b"),
     ],
 )
-def test_what_is_no_file_of_samples(tmp_path: Path, rows: list[Any], said: str) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_text("".join(json.dumps(r) + "\n" for r in rows))
-    with pytest.raises(InputError, match=re.escape(said)):
-        pass_rates(path, scorer="a")
+def test_what_is_no_file_of_samples(rows: list[Any], said: str) -> None:
+    with pytest.raises(InputError, match=f"samples.jsonl {re.escape(said)}"):
+        rates_of(rows, where="samples.jsonl")
 
 
 def test_means_run_over_prompts() -> None:
     """A mean over samples would weigh a prompt by how often it was drawn."""
     rates = [PassRate("p", "", 4, 4), PassRate("q", "", 0, 16), PassRate("r", "", 0, 0, 3)]
     assert mean_rate(rates).value == 0.5
-    assert mean_pass(rates, 4).value == 0.5 and mean_pass(rates, 8).count == 1
-    with pytest.raises(InputError, match="pass@32 needs"):
-        mean_pass(rates, 32)
-    after = [PassRate("q", "", 8, 16), PassRate("p", "", 3, 4), PassRate("s", "", 1, 1)]
-    assert gain(rates, after).value == pytest.approx((0.5 - 0.25) / 2) and gain(rates, after).count == 2
-    with pytest.raises(InputError, match="no judged prompt"):
-        gain(rates, after[2:])
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+def test_a_line_has_the_counts_the_rate_with_its_interval_and_what_else_is_known(tmp_path: Path) -> None:
     rates = [PassRate("p", "ü\n", 3, 4, 1, 2, 9), PassRate("q", "", 0, 0)]
     write_rates(tmp_path / "rates.jsonl", [(rate, {"bucket": name}) for rate, name in zip(rates, "ab", strict=True)])
-    assert read_rates(tmp_path / "rates.jsonl") == [(rates[0], {"bucket": "a"}), (rates[1], {"bucket": "b"})]
-    first = json.loads((tmp_path / "rates.jsonl").read_text().splitlines()[0])
-    assert (first["rate"], first["low"]) == (0.75, pytest.approx(wilson(3, 4).low))
-    (tmp_path / "bad.jsonl").write_text('{"prompt_id": "p"}\n')
-    with pytest.raises(InputError, match="row 1 is not a pass rate"):
-        read_rates(tmp_path / "bad.jsonl")
+    first, second = map(json.loads, (tmp_path / "rates.jsonl").read_text("utf-8").splitlines())
+    estimate = wilson(3, 4)
+    assert first == {**asdict(rates[0]), "rate": 0.75, "low": estimate.low, "high": estimate.high, "bucket": "a"}
+    assert second == {**asdict(rates[1]), "rate": None, "low": None, "high": None, "bucket": "b"}
 
 
 @pytest.mark.parametrize("counts", [(2, 1), (-1, 1), (0, 1, -1)])

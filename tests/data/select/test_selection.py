@@ -1,3 +1,4 @@
+import json
 import random
 from pathlib import Path
 
@@ -6,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ropewalk.data.config import Buckets, Coverage, Keep
-from ropewalk.data.select.rates import PassRate, read_rates, write_rates
+from ropewalk.data.select.rates import PassRate, write_rates
 from ropewalk.data.select.selection import Selection, choose
 from ropewalk.records.errors import InputError
 
@@ -88,6 +89,7 @@ def test_the_choice_in_words(tmp_path: Path) -> None:
     ]
     assert found.emptied() == [(2, TEXTS[2]), (1, TEXTS[1])]
     write_rates(tmp_path / "rates.jsonl", [(one.rate, one.row()) for one in found.prompts])
-    assert [(rate, more["fate"]) for rate, more in read_rates(tmp_path / "rates.jsonl")] == [
-        (one.rate, one.fate) for one in found.prompts
+    lines = [json.loads(line) for line in (tmp_path / "rates.jsonl").read_text("utf-8").splitlines()]
+    assert [(line["prompt_id"], line["fate"]) for line in lines] == [
+        (one.rate.prompt_id, one.fate) for one in found.prompts
     ]

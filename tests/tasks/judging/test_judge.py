@@ -14,7 +14,7 @@ from ropewalk.records.sample import Sample
 from ropewalk.records.score import Abstain, Failed, Score
 from ropewalk.tasks.judging import pairwise
 from ropewalk.tasks.judging.config import NoReasoning, PairwiseJudge, Reasoning, ReferenceAnswer, RubricJudge, Siblings
-from ropewalk.tasks.judging.judge import NOTE, as_scorer, ring
+from ropewalk.tasks.judging.judge import NOTE, ring
 from ropewalk.tasks.judging.measure import judge_metrics
 from ropewalk.tasks.judging.question import Answer, Question
 from ropewalk.tasks.scoring.code.layers import GATES, WEIGHTS, Layer, Layering, layered
@@ -244,14 +244,6 @@ def test_what_a_sample_knew_stays() -> None:
     (found,) = judge(RUBRIC, Ruled(lambda _: Answer("7"))).judge(PROMPTS, [known], everybody)
     assert found.info["domain"] == "x" and found.scores["right"] == Score(1.0)
     assert set(found.info[NOTE]) == {"other", "liked"}  # type: ignore[arg-type]
-
-
-def test_a_judge_of_single_answers_is_a_scorer() -> None:
-    """For the judge's layer of the code reward."""
-    score = as_scorer(judge(RUBRIC, Ruled(lambda _: Answer("Score: 10"))))
-    assert score(PROMPT, sample("a")) == Score(1.0)
-    with pytest.raises(TypeError, match="siblings"):
-        as_scorer(judge(PAIRWISE, Ruled(prefers(length))))
 
 
 # --- reasons --------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from ropewalk.records.sample import Sample
 from ropewalk.records.score import Abstain, Failed, FailureReason, Outcome, Score
 from ropewalk.runtime.names import shown
 from ropewalk.tasks.scoring.config import Component
-from ropewalk.tasks.scoring.run import check_failures, outcome_metrics, score_sample, score_samples
+from ropewalk.tasks.scoring.run import check_failures, outcome_metrics, score_sample
 from ropewalk.tasks.task import Scorer, Task
 from tests.tasks.samples import sample
 from tests.tasks.scoring.graders import ANSWERS, graded
@@ -81,7 +81,8 @@ def test_an_exception_is_a_counted_failure_of_that_sample_alone() -> None:
     task = Task(name="t", prompts=[PROMPT], scorers={"reward": brittle})
     texts = ["1", "2", "0.5", "none"]
     samples = [sample(text, index=i, finish="length" if i == 2 else "stop") for i, text in enumerate(texts)]
-    scored = score_samples(task, {"p": PROMPT}, samples, failure_limit=0.5)
+    scored = [score_sample(task, PROMPT, one) for one in samples]
+    check_failures(scored, 0.5)
     outcomes = [one.scores["reward"] for one in scored]
     assert outcomes[:3] == [Score(1), Score(2), Score(0.5)]
     assert isinstance(outcomes[3], Failed)
@@ -137,8 +138,9 @@ def test_a_grader_that_always_raises_stops_the_run_with_its_message() -> None:
     said = (
         r"'math' failed on 4 of 4 samples \(100%\), 4 times \(100%\) with crashed .*TimeoutError: signal only.*mend the"
     )
+    scored = [score_sample(task, PROMPT, sample("7", index=i)) for i in range(4)]
     with pytest.raises(RunStopped, match=said):
-        score_samples(task, {"p": PROMPT}, [sample("7", index=i) for i in range(4)], failure_limit=0.5)
+        check_failures(scored, 0.5)
 
 
 def test_abstentions_do_not_hide_failures() -> None:
@@ -196,12 +198,6 @@ def test_the_stop_sentence_names_reason_share_and_mend() -> None:
         'what such an answer is worth by reward.components."a/b".failed = { unparsable = 0.0 }, '
         "or raise reward.failure_limit"
     )
-
-
-def test_a_sample_of_another_task_is_refused() -> None:
-    task = Task(name="t", prompts=[PROMPT], scorers={"reward": lambda _p, _s: 1})
-    with pytest.raises(InputError, match="q/0 belongs to no prompt of task 't'"):
-        score_samples(task, {"p": PROMPT}, [sample("7", prompt_id="q")])
 
 
 def test_grading_is_the_same_in_thread_task_and_process() -> None:
