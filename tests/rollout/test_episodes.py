@@ -171,7 +171,7 @@ def test_a_world_that_says_too_much_is_not_even_read() -> None:
     started = time.monotonic()
     found = play(castings(counting(Log(), reply=reply), 1, 1))
     assert found.ended() == ["context"] and found.told(0)["reward"] == 0.5
-    assert time.monotonic() - started < 5 and len(str(found.told(0))) < 1000
+    assert time.monotonic() - started < 30 and len(str(found.told(0))) < 1000
 
 
 class Raises(Count):
@@ -275,7 +275,7 @@ def test_a_slow_world_holds_up_nobody() -> None:
 
     def world(place: int) -> Callable[[], Count]:
         def patient(_: Turn) -> Response:
-            assert all(others.acquire(timeout=10) for _ in range(5))
+            assert all(others.acquire(timeout=60) for _ in range(5))
             return Response(done=True)
 
         return lambda: Count(log, reply=None if place else patient)
@@ -313,7 +313,7 @@ class Hangs(Count):
 
     def _wait(self, place: str) -> None:
         if place == self.where:
-            self.gate.wait(20)
+            self.gate.wait(120)
 
 
 @pytest.mark.parametrize("hangs_in", ["init", "reset", "respond", "close"])
@@ -323,9 +323,9 @@ def test_a_world_that_hangs_is_left_behind_when_its_time_is_over(hangs_in: str) 
     started = time.monotonic()
     found = play(
         castings(lambda place: lambda: Count(log) if place else Hangs(log, hangs_in, gate), 2, 2),
-        limits=Episode(seconds=0.5, at_once=2),
+        limits=Episode(seconds=1.5, at_once=2),
     )
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < 60
     assert found.ended() == [("done" if hangs_in == "close" else "seconds"), "done", "done", "done"]
     expected = {"init": "failed", "reset": "failed", "respond": "length", "close": "stop"}[hangs_in]
     assert found.samples[0].finish == expected

@@ -62,7 +62,7 @@ def _say(request: Request) -> Answer:
 
 
 def played(_: Any, name: str, settings: Settings) -> Any:
-    """The ends, tokens and calls of a few episodes on a scripted engine, and how many were open at once."""
+    """The ends, tokens and calls of a few episodes on a scripted engine, and whether several were open at once."""
     recipe = read_recipe(name, settings)
     Slow.most = Slow.here = 0
     language = Language(byte_tokenizer(), SAMPLING.eos_ids, None, 264, 900)
@@ -71,21 +71,21 @@ def played(_: Any, name: str, settings: Settings) -> Any:
     assert rules is not None
     found = play(castings(lambda _: Slow, 2, 2), rules=rules, script=_say)
     told = [found.told(place) for place in range(4)]
-    return [(t["ended"], t["turns"], t["calls"]) for t in told], [len(r.prompt_ids) for r in found.asked], Slow.most
+    return [(t["ended"], t["turns"], t["calls"]) for t in told], [len(r.prompt_ids) for r in found.asked], Slow.most > 1
 
 
 def scoring_threads(_: Any, name: str, settings: Settings) -> Any:
-    """How many threads were scoring at the same time."""
+    """Whether several threads were scoring at the same time."""
     recipe = read_recipe(name, settings)
     if isinstance(recipe, SampleRecipe):
         path, dtype = model_of(recipe)
         with open_sampler(path, asking_of(recipe, None), Silent(), dtype=dtype) as sampler:
-            return _most_at_once(sampler.rollouts, sampler.prompts)
+            return _several_at_once(sampler.rollouts, sampler.prompts)
     with TemporaryDirectory() as folder, parts(name, settings, Path(folder)) as made:
-        return _most_at_once(made.work.source.rollouts, made.work.source.prompts)  # type: ignore[attr-defined]
+        return _several_at_once(made.work.source.rollouts, made.work.source.prompts)  # type: ignore[attr-defined]
 
 
-def _most_at_once(rollouts: Rollouts, prompts: Any) -> int:
+def _several_at_once(rollouts: Rollouts, prompts: Any) -> int:
     here, most, lock = 0, 0, threading.Lock()
 
     def scorer(_: Prompt, __: Sample) -> float:
@@ -101,4 +101,4 @@ def _most_at_once(rollouts: Rollouts, prompts: Any) -> int:
     task = replace(rollouts.task, scorers={"truth": AtOnce(scorer)})
     asked = list(zip(prompts.prompts[:2], prompts.ids[:2], strict=True))
     replace(rollouts, task=task).draw(asked, group_size=4, iteration=0)
-    return most
+    return most > 1

@@ -60,7 +60,7 @@ def advised(bench: Any, name: str, settings: Mapping[str, Any]) -> Any:
             "bodies": sorted({str(body) for body in server.asked}),
             "asked": once,
             "twice": len(server.asked) > 1.5 * once,
-            "most": server.most_at_once,
+            "together": server.most_at_once > 1,
             "keys": {headers.get("Authorization") for headers in server.headers},
             "scores": [s.scores for part in judged for s in part],
             "waited": clock.now_seconds > 0,

@@ -198,15 +198,15 @@ def test_ctrl_c_in_the_middle_of_scoring_leaves_no_program_behind(tmp_path: Path
     jsonl(tmp_path / "told.jsonl", [{"prompt_id": "a", "completion": "```python\nwhile True: pass\n```"}] * 3)
     with process("score", "task.toml", "told.jsonl", cwd=tmp_path) as started:
         try:
-            deadline = time.monotonic() + 30
+            deadline = time.monotonic() + 60
             while len(found := offspring(started.pid)) < 3 and time.monotonic() < deadline:
                 assert started.poll() is None, started.communicate()
                 time.sleep(0.05)
             assert len(found) >= 3, "a program runs"
             started.send_signal(signal.SIGINT)
-            out, err = started.communicate(timeout=15)
+            out, err = started.communicate(timeout=60)
             assert started.returncode == 130 and "Traceback" not in err and not out
-            deadline = time.monotonic() + 5
+            deadline = time.monotonic() + 20
             while any(Path(f"/proc/{pid}").exists() for pid in found) and time.monotonic() < deadline:
                 time.sleep(0.05)
             assert not [pid for pid in found if Path(f"/proc/{pid}").exists()]

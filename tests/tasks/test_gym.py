@@ -135,7 +135,7 @@ def _attack(generator: str, tmp_path: Path) -> None:
             answer = text.replace("{canary}", str(canary))
             begun = time.perf_counter()
             outcome = verify(prompt, sample(f"<answer>{answer}</answer>"))
-            assert time.perf_counter() - begun < (15 if generator in INTEGRALS else 2), (generator, text[:20])
+            assert time.perf_counter() - begun < (60 if generator in INTEGRALS else 20), (generator, text[:20])
             assert isinstance(outcome, Score | Failed)
             if isinstance(outcome, Score) and outcome.value >= 1:
                 assert answer.strip().casefold() in _spellings(prompt.gold), (generator, text[:20], prompt.gold)

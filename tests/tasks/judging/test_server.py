@@ -180,14 +180,14 @@ def test_a_slow_answer_is_a_timeout_and_is_not_asked_again() -> None:
     hold = threading.Event()
 
     def script(_: Body) -> Sent:
-        hold.wait(5)
+        hold.wait(60)
         return said("7")
 
     with serving(script) as server:
         started = time.monotonic()
         (found,) = asker(server.url, timeout_seconds=0.2).ask([WORDS])
         hold.set()
-    assert isinstance(found, Failed) and found.reason == "timeout" and time.monotonic() - started < 3
+    assert isinstance(found, Failed) and found.reason == "timeout" and time.monotonic() - started < 30
     assert len(server.asked) == 1
 
 
@@ -415,8 +415,8 @@ def test_a_batch_that_is_interrupted_does_not_wait_for_its_retries() -> None:
         signal.pthread_kill(main, signal.SIGINT)
 
     thread = threading.Thread(target=interrupt)
-    thread.start()
     with pytest.raises(KeyboardInterrupt):
+        thread.start()
         asked.ask([WORDS] * 8)
     thread.join()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 60, "the retries would take ten minutes"

@@ -21,7 +21,7 @@ from tests.tasks.scoring.sandbox.pools import footprint, need_bubblewrap
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 FOREVER = "while True: pass\n"
-SHUTTING = Shutting(Limits(test_seconds=10, program_seconds=10, cpu_seconds=10))
+SHUTTING = Shutting(Limits(test_seconds=60, program_seconds=60, cpu_seconds=60))
 
 
 @pytest.fixture(autouse=True)
@@ -89,8 +89,8 @@ def test_an_error_ends_what_still_runs_at_once() -> None:
         time.sleep(0.2)
         begun = time.monotonic()
         raise KeyboardInterrupt
-    thread.join(5)
-    assert time.monotonic() - begun < 3
+    thread.join(30)
+    assert time.monotonic() - begun < 20
     assert ended == ["the pool of sandboxes was stopped"]
     assert footprint() == before
 
@@ -154,8 +154,8 @@ def test_a_process_that_ends_in_the_middle_leaves_no_program_behind(number: sign
             time.sleep(0.05)
         assert len(started) >= 4, "programs run"
         child.send_signal(number)
-        assert child.wait(10) != 0
-        deadline = time.monotonic() + 5
+        assert child.wait(30) != 0
+        deadline = time.monotonic() + 20
         while any(Path(f"/proc/{pid}").exists() for pid in started) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert not [pid for pid in started if Path(f"/proc/{pid}").exists()]
@@ -184,7 +184,7 @@ def test_whoever_waits_for_a_sandbox_is_told_that_it_will_not_come() -> None:
         begun = time.monotonic()
         raise ZeroDivisionError
     for thread in threads:
-        thread.join(5)
-    assert time.monotonic() - begun < 4 and len(told) == len(threads)
+        thread.join(30)
+    assert time.monotonic() - begun < 20 and len(told) == len(threads)
     assert all(isinstance(error, Exception) for error in told)
     assert footprint() == before
