@@ -89,12 +89,14 @@ def compose(config: Reward, rows: Sequence[Row], statistics: Statistics, about: 
 def observe(
     config: Reward, rows: Sequence[Row], statistics: Statistics, about: Sequence[About] = ()
 ) -> dict[str, dict[str, Any]]:
-    """The statistics after these rows: a component not yet frozen takes in all of them that count.
+    """The statistics after these rows: a component not yet frozen takes in all of them that count. On a row that was
+    not scored by it, or by a gate it has (no model judges the groups that are dropped), it does not.
 
     Call it once with the scores of the initial policy to freeze them there; `compose` calls it anyway.
     """
     named = config.components
-    parts = [{name: part_of(name, c, row) for name, c in named.items() if name in row} for row in rows]
+    needs = {name: {name, *(gate.on for gate in component.gates)} for name, component in named.items()}
+    parts = [{name: part_of(name, c, row) for name, c in named.items() if needs[name] <= row.keys()} for row in rows]
     return _normalisation(named, parts, statistics, about or [About()] * len(rows))[0]
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ropewalk.config.load import ConfigError, load
 from ropewalk.records.errors import InputError
 from ropewalk.records.score import Abstain, Failed, Outcome, Score
-from ropewalk.tasks.scoring.compose import About, Composed, compose
+from ropewalk.tasks.scoring.compose import About, Composed, compose, observe
 from ropewalk.tasks.scoring.config import (
     Component,
     Gate,
@@ -86,6 +86,18 @@ def test_the_first_closed_gate_says_what_stands_there() -> None:
 def test_a_gate_on_nobody_is_named() -> None:
     with pytest.raises(InputError, match="a gate looks at 'tests', which was scored by nobody: there are judge"):
         made(Reward(components={"judge": Component(gates=(Gate(on="tests"),))}), [{"judge": 1.0}])
+
+
+def test_dropped_rows_that_no_model_judged_are_no_fault_of_a_gate_on_it() -> None:
+    """Fault G12: groups are dropped before learned rewards are asked, and their known scores are still observed."""
+    gated = Component(normalise=ZScore(), gates=(Gate(on="model"),))
+    config = Reward(components={"judge": gated, "tests": Component(normalise=ZScore()), "model": Component()})
+    rows = [{"judge": Score(0.5), "tests": Score(float(n))} for n in range(3)]
+    found = observe(config, rows, {})
+    assert found["tests"] == observe(Reward(components={"tests": config.components["tests"]}), rows, {})["tests"]
+    assert found.get("judge") == observe(config, [], {}).get("judge")
+    with pytest.raises(InputError, match="'model'"):
+        compose(config, rows, {})
 
 
 def test_layers_of_a_code_reward_can_be_written() -> None:
