@@ -1,5 +1,6 @@
 """The rows of the table for learned rewards, process reward models and labelled steps; see `fields_table`."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from tests.runtime.fields_table import BASES, EVERY, ONLINE, Row, Settings
@@ -13,12 +14,11 @@ STEPS: Settings = {
 }
 LABELS: Settings = {"labels": {"kind": "steps", "step": " and", "rollouts": 3}, "rollout.prompts": 6}
 NAMED: Settings = {"data.path": "@columns.jsonl", "data.columns": {"prompt": "a", "steps": "s", "labels": "l"}}
-assert isinstance(BASES, dict)
-BASES |= {
+OWN_BASES: Mapping[str, tuple[str, Settings]] = {
     "learned": ("@grpo.toml", {**ONLINE, "reward_models": {"good": GOOD}}),
     "plain": ("@ppo.toml", {**ONLINE, "reward_model": "@rm"}),
     "prm": ("@prm.toml", STEPS),
-    "labels": ("@sample.toml", {**BASES["sample"][1], **LABELS}),
+    "stepwise": ("@sample.toml", {**BASES["sample"][1], **LABELS}),
 }
 NEW: Settings = {"start_from": "none", "model": {"kind": "folder", "path": "@other"}}
 WIDE: Settings = {"folders": ["@heads"], "read": {"kind": "heads", "weights": {"help": 1.0}}}
@@ -83,8 +83,8 @@ TRAINED: list[Row] = [
     ),
     Row("ProcessRewardModelRecipe.process ProcessRewardModel.epochs", "prm", {"process.epochs": 2}),
     Row("ProcessRewardModel.rows_per_step", "prm", {"process.rows_per_step": 8}),
-    Row("StepLabels.kind", "labels", {}, other="sample"),
-    Row("StepLabels.step", "labels", {"labels.step": " the"}),
-    Row("StepLabels.rollouts", "labels", {"labels.rollouts": 5}),
-    Row("StepLabels.label", "labels", {"labels.label": "any"}),
+    Row("StepLabels.kind", "stepwise", {}, other="sample"),
+    Row("StepLabels.step", "stepwise", {"labels.step": " the"}),
+    Row("StepLabels.rollouts", "stepwise", {"labels.rollouts": 5}),
+    Row("StepLabels.label", "stepwise", {"labels.label": "any"}),
 ]

@@ -16,7 +16,7 @@ from ropewalk.config.schema import keys
 from ropewalk.runtime.recipe import SCHEMA
 from tests.runtime.fields_episodes import EPISODES
 from tests.runtime.fields_judges import JUDGES
-from tests.runtime.fields_learned import LEARNED
+from tests.runtime.fields_learned import LEARNED, OWN_BASES
 from tests.runtime.fields_prompts import PROMPTS
 from tests.runtime.fields_run import RUN, TABLE
 from tests.runtime.fields_scorers import SCORERS
@@ -39,6 +39,11 @@ def test_every_field_is_in_the_table_once() -> None:
     assert sorted(there - set(named)) == [], "say what these change, in this table"
     assert sorted(set(named) - there) == [], "these fields are gone"
     assert sorted({name for name in named if named.count(name) > 1}) == []
+
+
+def test_no_base_is_named_twice() -> None:
+    """The rows of one part would be compared with the recipe of another."""
+    assert not set(BASES) & set(OWN_BASES)
 
 
 RECIPES = (
@@ -184,7 +189,7 @@ def placed(value: Any, bench: Bench) -> Any:
 def observed(row: Row, bench: Bench) -> Iterator[Any]:
     """The observable with the change, and without it."""
     for base, settings in ((row.base, row.change), (row.other or row.base, row.against)):
-        recipe, own = BASES[base]
+        recipe, own = {**BASES, **OWN_BASES}[base]
         merged = placed({**own, **(row.given if base == row.base else {}), **settings}, bench)
         yield OBSERVERS[row.seen](bench, placed(recipe, bench), merged)
 
