@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ropewalk.runtime.recipe import load_recipe
 from scripts import tree
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,6 +61,14 @@ def test_every_command_and_recipe_named_exists(page: Path) -> None:
 def test_every_link_between_pages_leads_somewhere(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text())
     assert not [link for link in links if not (page.parent / link).exists()]
+
+
+@pytest.mark.parametrize("page", [ROOT / "docs" / "recipes.md"], ids=lambda page: page.name)
+def test_every_whole_recipe_of_a_page_is_one(page: Path) -> None:
+    blocks = re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)
+    assert len(blocks) > 1
+    for block in blocks:
+        load_recipe(tomllib.loads(block))
 
 
 def test_the_readme_names_the_two_commands() -> None:
