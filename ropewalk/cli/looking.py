@@ -86,10 +86,6 @@ def recipes(
 
 
 def described(path: Path) -> str:
-    """A recipe's leading comment, in one line."""
-    lines = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if not line.startswith("#"):
-            break
-        lines.append(line.lstrip("# ").rstrip())
-    return " ".join(lines)
+    """The first line of a recipe's leading comment, a sentence; what follows is for those who open it."""
+    first = path.read_text(encoding="utf-8").partition("\n")[0]
+    return first.lstrip("# ").rstrip() if first.startswith("#") else ""

@@ -15,6 +15,7 @@ def test_every_built_in_recipe_is_listed_with_a_line(ropewalk: Command) -> None:
     told = ropewalk("recipes")
     lines = {line.split()[0]: line.split(maxsplit=1)[1] for line in told.out.split("\n\n")[0].splitlines()}
     assert lines.keys() == built_in().keys()
+    assert all(30 < len(line) <= 120 and line.endswith((".", "…")) for line in lines.values()), lines
 
 
 @pytest.mark.parametrize("name", sorted(built_in()))
