@@ -21,7 +21,7 @@ from ropewalk.records.score import Score
 from ropewalk.runtime.curves import task_metrics
 from ropewalk.runtime.episode_metrics import episode_metrics, was_cut
 from ropewalk.runtime.experience import Experience
-from ropewalk.runtime.learned.read import Reader, Said
+from ropewalk.runtime.learned.read import Reader, said_by
 from ropewalk.runtime.loop import Credited
 from ropewalk.runtime.state import RunState
 from ropewalk.tasks.judging.measure import judge_metrics
@@ -101,7 +101,7 @@ class LearnedScores(NamedTuple):
 def read_learned(experience: Experience, readers: Sequence[Reader]) -> LearnedScores:
     """Read the columns that the learned rewards' calls wrote."""
     samples = list(experience.samples)
-    said = [Said(sample.tokens_T, sample.policy_mask_T, sample.finish == "stop") for sample in samples]
+    said = [said_by(sample) for sample in samples]
     made: list[dict[str, Json]] = [{} for _ in samples]
     metrics: list[Mapping[str, Metric]] = []
     for reader in readers:

@@ -24,7 +24,7 @@ from ropewalk.rollout.episode import check_failed, key_of
 from ropewalk.rollout.inbox import Inbox
 from ropewalk.rollout.native.text import Texts
 from ropewalk.runtime.crew import complete
-from ropewalk.runtime.learned.read import Said, StepCutter
+from ropewalk.runtime.learned.read import StepCutter, said_by
 from ropewalk.runtime.learned.readers import step_cutter
 from ropewalk.runtime.recipe import StepLabels
 from ropewalk.runtime.sampler import Sampler
@@ -118,7 +118,7 @@ class StepLabeller:
             return None
         ended = sample.finish == "stop"
         ids = sample.tokens_T[sample.policy_mask_T].tolist()
-        ends = cutter.ends(Said(sample.tokens_T, sample.policy_mask_T, ended))
+        ends = cutter.ends(said_by(sample))
         body = ids[:-1] if ids[-1] in cutter.eos_ids else ids
         text = cutter.decode(body)
         if not ended and not separators(text, cutter.separator):

@@ -20,11 +20,6 @@ from ropewalk.training.config import Precision
 from ropewalk.training.packing import Row, pack_rows
 
 
-def said_by(sample: Sample) -> Said:
-    """A sample as a model of its policy's vocabulary reads it."""
-    return Said(sample.tokens_T, sample.policy_mask_T, sample.finish == "stop")
-
-
 def said_in_row(row: Row, sample: Sample) -> Said:
     """A sample in the ids of another vocabulary."""
     return Said(np.asarray(row[0], np.int64), np.asarray(row[1], np.bool_), sample.finish == "stop")

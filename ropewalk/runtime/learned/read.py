@@ -17,19 +17,24 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.metric import Metric, merge
 from ropewalk.records.packed import PackedBatch
 from ropewalk.records.prompt import Json
-from ropewalk.records.sample import Bools, Ints
+from ropewalk.records.sample import Bools, Ints, Sample
 from ropewalk.runtime.learned.calls import LearnedCalls
 from ropewalk.runtime.learned.combine import Floats, over_members, over_steps, sigmoid, spread
 from ropewalk.runtime.learned.config import Heads, LastToken, Process
 
 
 class Said(NamedTuple):
-    """What of a row its readers need."""
+    """What of a row its readers need; see `said_by`."""
 
     tokens_T: Ints
     policy_mask_T: Bools
     ended: bool
     """False: cut off by a limit."""
+
+
+def said_by(sample: Sample) -> Said:
+    """A sample as a model of its policy's vocabulary reads it."""
+    return Said(sample.tokens_T, sample.policy_mask_T, sample.finish == "stop")
 
 
 @dataclass(frozen=True, slots=True)

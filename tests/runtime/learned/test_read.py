@@ -12,8 +12,7 @@ from ropewalk.records.packed import PackedBatch
 from ropewalk.records.sample import Sample
 from ropewalk.runtime.learned.calls import LearnedCalls, short_form
 from ropewalk.runtime.learned.config import Heads, LearnedReward, MeanMinusStd, Min, Process
-from ropewalk.runtime.learned.outside import said_by
-from ropewalk.runtime.learned.read import Reader, Said, StepCutter, head_names
+from ropewalk.runtime.learned.read import Reader, Said, StepCutter, head_names, said_by
 from ropewalk.training.packing import pack_samples
 from tests.parity.beds import samples
 
