@@ -7,6 +7,7 @@ Every value of a section can be written in TOML and read back: in a field that m
 import types
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -129,6 +130,7 @@ def tag_values(section: type[Section], tag: str) -> tuple[str, ...]:
     return tuple(str(value) for value in get_args(field.annotation))
 
 
+@cache
 def field_shape(section: type[Section], name: str) -> Shape:
     """Shape of a field; a `Leaf` for a name the section does not have."""
     field = section.model_fields.get(name)
@@ -146,7 +148,13 @@ def field_default(section: type[Section], name: str) -> Any:
 
 def keys(schema: object) -> tuple[Key, ...]:
     """Every key of every section of the schema, through all variants, lists and free names."""
-    return tuple(_walk(shape_of(schema), "", ()))
+    return _keys_of(shape_of(schema))
+
+
+@cache
+def _keys_of(shape: Shape) -> tuple[Key, ...]:
+    """Thousands for a recipe, and always the same: walked once."""
+    return tuple(_walk(shape, "", ()))
 
 
 def _walk(shape: Shape, path: str, above: tuple[type[Section], ...]) -> Iterator[Key]:
