@@ -20,6 +20,7 @@ from pathlib import Path
 from ropewalk.records.errors import InputError
 from ropewalk.records.files import read_jsonl, write_atomic
 from ropewalk.records.prompt import Json
+from ropewalk.runtime.lock import locked
 from ropewalk.runtime.recipe import built_in
 from ropewalk.tasks.task import Task
 
@@ -95,7 +96,7 @@ class Run:
 def create_run(name: str, *, out: Path | None = None, overwrite: bool = False) -> Run:
     """A new, empty run folder: `out`, or the next free `runs/<name>-<number>`."""
     if out is not None:
-        if out.exists() and (not out.is_dir() or _has_content(out)):
+        if out.exists() and (not out.is_dir() or has_content(out)):
             if not overwrite:
                 raise InputError(f"{out} is not empty: name another --out, or say --overwrite to replace it")
             remove_run(out)
@@ -111,16 +112,17 @@ def create_run(name: str, *, out: Path | None = None, overwrite: bool = False) -
     raise AssertionError("unreachable")
 
 
-def _has_content(folder: Path) -> bool:
+def has_content(folder: Path) -> bool:
     """Hidden files alone, which a run killed at its very start leaves, are none."""
     return any(not path.name.startswith(".") for path in folder.iterdir())
 
 
 def remove_run(folder: Path) -> None:
-    """Delete a run folder; anything else is refused."""
+    """Delete a run folder; anything else is refused, and so is one in which another process is working."""
     if not (folder / "recipe.toml").exists() and not (folder / "stages.json").exists():
         raise InputError(f"{folder} is not a run folder (it has no recipe.toml): remove it yourself or name another")
-    shutil.rmtree(folder)
+    with locked(folder):
+        shutil.rmtree(folder)
 
 
 def open_run(path: str | Path) -> Run:

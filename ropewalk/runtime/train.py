@@ -8,6 +8,7 @@ the loop, at once. A new run that never got to its loop because of its input lea
 
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,7 @@ from ropewalk.runtime.recipe import (
     recipe_text,
 )
 from ropewalk.runtime.recovery import export_results, restore, sweep
-from ropewalk.runtime.run import Run, create_run, open_run
+from ropewalk.runtime.run import Run, create_run, has_content, open_run
 from ropewalk.runtime.sample import run_sample
 from ropewalk.runtime.stages import Chain, write_stages
 from ropewalk.runtime.state import RunState
@@ -116,6 +117,10 @@ def run_recipe(
     if resume and run.status().get("state") == "finished":
         return run
     with locked(run.folder), sandboxes():
+        if not resume and has_content(run.folder):
+            raise InputError(
+                f"another process began a run in {run.folder} meanwhile: name another folder, or resume it"
+            )
         sweep(run)
         try:
             with interruptible(run.folder) as asked:
@@ -217,10 +222,11 @@ def _loop(
 
 
 def _remove_unstarted(run: Run) -> None:
-    """Remove the folder of a run in which nothing was done yet."""
-    names = {path.name for path in run.folder.iterdir()}
-    if names <= {"recipe.toml", "stages.json", "plan.json", "status.json", LOCK_FILE}:
-        shutil.rmtree(run.folder)
+    """Remove the folder of a run in which nothing was done yet, unless another process is at work in it."""
+    with suppress(InputError), locked(run.folder, wait_seconds=0):
+        names = {path.name for path in run.folder.iterdir()}
+        if names <= {"recipe.toml", "stages.json", "plan.json", "status.json", LOCK_FILE}:
+            shutil.rmtree(run.folder)
 
 
 def _write_lineage(recipe: TrainingRecipe, run: Run, state: RunState, crew: Crew, role: str) -> None:

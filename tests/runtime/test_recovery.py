@@ -13,8 +13,9 @@ import torch
 
 from ropewalk.records.errors import InputError
 from ropewalk.runtime.lock import locked
+from ropewalk.runtime.recipe import read_recipe
 from ropewalk.runtime.run import Run
-from ropewalk.runtime.train import train
+from ropewalk.runtime.train import run_recipe, train
 from tests.runtime.runs import At, Crash, lines, story
 
 SMALL: dict[str, Any] = {
@@ -237,3 +238,27 @@ def test_a_folder_another_process_works_in_is_refused_until_it_ends(tmp_path: Pa
     other.join()
     with locked(tmp_path), locked(tmp_path / ".."):
         pass
+
+
+def test_a_run_is_not_begun_over_one_that_is_at_work_or_has_just_been(
+    tmp_path: Path, tiny_policy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fault I3: `--overwrite` removes nothing under another process, and a folder that filled up meanwhile is kept."""
+    own = {"model": "none", "start_from": str(tiny_policy), "data.sentences": 60, "hardware.threads": 1}
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "recipe.toml").touch()
+    for module in ("run", "train"):
+        monkeypatch.setattr(f"ropewalk.runtime.{module}.locked", lambda place, **_: locked(place, wait_seconds=0.1))
+    with locked(folder):
+        with pytest.raises(InputError, match="another process is working in"):
+            train("city-pretrain", set=own, out=folder, overwrite=True)
+        with pytest.raises(InputError, match="another process is working in"):
+            run_recipe(read_recipe("city-pretrain", own), Run(folder))
+        monkeypatch.setattr("ropewalk.runtime.train.create_run", lambda *_, **__: Run(folder))
+        with pytest.raises(InputError, match="another process is working in"):
+            train("city-pretrain", set=own, out=folder)
+        assert (folder / "recipe.toml").exists(), "what another process has begun is its own"
+    with pytest.raises(InputError, match="began a run in"):
+        run_recipe(read_recipe("city-pretrain", own), Run(folder))
+    assert {path.name for path in folder.iterdir()} == {"recipe.toml", ".lock"}
