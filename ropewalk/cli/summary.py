@@ -35,7 +35,8 @@ def summary(run: Run) -> list[str]:
     seconds = metrics[-1].get("time_seconds") if metrics else None
     if isinstance(seconds, int | float):
         rows.append(("time", f"{seconds:.0f} s over {len(metrics)} iterations"))
-    for what, path in (("samples", run.samples_file), ("pairs", run.folder / "pairs.jsonl")):
+    labels = [(name, run.folder / f"{name}.jsonl") for name in ("pairs", "steps")]
+    for what, path in (("samples", run.samples_file), *labels):
         if not metrics and path.exists():
             rows.append((what, str(path)))
     rows += [(what, str(path)) for what, path in (("model", run.model), ("report", run.report_file)) if path.exists()]

@@ -41,6 +41,7 @@ def split(records: Sequence[R], share: float, *, salt: str = "") -> tuple[list[R
     if (share > 0 and not kept_out) or not train:
         side = "train on" if not train else "hold out"
         raise InputError(
-            f"of {len(records)} rows none are left to {side} at a held-out share of {share}: give more rows"
+            f"of {len(records)} rows none are left to {side} at a held-out share of {share}: "
+            "give more rows or another share"
         )
     return train, kept_out

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from ropewalk.cli.summary import MOST, changes, following, summary
 from ropewalk.runtime.run import Run
 from tests.monitors.folders import write_run
@@ -37,3 +39,9 @@ def test_what_is_next_depends_on_the_method(tmp_path: Path) -> None:
     for method, word in (("reward_model", f"reward_model={tmp_path}"), ("grpo", f"chat {tmp_path}")):
         run.write("lineage.json", {"method": method})
         assert word in following(run)[0]
+
+
+@pytest.mark.parametrize("name", ["pairs", "steps"])
+def test_a_job_that_labels_says_where_its_rows_are(tmp_path: Path, name: str) -> None:
+    (tmp_path / f"{name}.jsonl").write_text("")
+    assert any(line.split() == [name, str(tmp_path / f"{name}.jsonl")] for line in summary(Run(tmp_path)))
