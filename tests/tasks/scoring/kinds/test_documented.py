@@ -5,8 +5,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, get_args
 
-from ropewalk.config.load import load
-from ropewalk.runtime.config import Judging
+from ropewalk.runtime.recipe import load_recipe
 from ropewalk.tasks.scoring.code.layers import WEIGHTS
 from ropewalk.tasks.scoring.kinds.config import ScorerSection
 
@@ -25,7 +24,8 @@ def test_the_table_has_every_kind_with_every_key() -> None:
 def test_the_recipes_shown_load() -> None:
     shown = re.findall(r"```toml\n(.*?)```", TEXT, re.DOTALL)
     assert len(shown) == 2
-    loaded: list[Any] = [load(Judging, tomllib.loads(text)) for text in shown]
+    rest = {"method": "grpo", "model": {"kind": "folder", "path": "model"}, "rollout": {"group_size": 8}}
+    loaded: list[Any] = [load_recipe({**rest, **tomllib.loads(text)}) for text in shown]
     assert loaded[0].reward.components["value"].failed == {"wrong_format": 0.0, "unparsable": 0.0}
     weights = loaded[1].task.scorers["program"].credit.weights
     assert {name: getattr(weights, name) for name in ("format", "compile", "public", "hidden")} == {
