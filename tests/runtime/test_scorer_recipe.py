@@ -64,7 +64,7 @@ def test_failures_that_nobody_decided_upon_stop_the_run(tiny_policy: Path, tmp_p
     with pytest.raises(RunStopped) as caught:
         train(recipe(tmp_path), set=settings(tiny_policy, tmp_path), out=tmp_path / "run")
     assert str(caught.value) == (
-        "scorer 'right' failed on 8 of 8 samples (100%), 8 times (100%) with wrong_format (most often: no answer at "
+        "scorer 'right' failed on 8 of 8 samples (100%), each time with wrong_format (most often: no answer at "
         "boxed): say what such an answer is worth by reward.components.right.failed = { wrong_format = 0.0 }, "
         "or raise reward.failure_limit"
     )

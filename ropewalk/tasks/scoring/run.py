@@ -89,9 +89,10 @@ def _stop_sentence(name: str, failed: Sequence[Failed], judged: int) -> str:
     such = f" (most often: {details.most_common(1)[0][0]})" if details else ""
     key = name if re.fullmatch(r"[\w-]+", name) else f'"{name}"'
     worth = f"say what such an answer is worth by reward.components.{key}.failed = {{ {reason} = 0.0 }}"
+    often = "each time" if times == len(failed) else f"{times} times ({times / judged:.0%})"
     return (
         f"scorer {name!r} failed on {len(failed)} of {judged} samples ({len(failed) / judged:.0%}), "
-        f"{times} times ({times / judged:.0%}) with {reason}{such}: "
+        f"{often} with {reason}{such}: "
         f"{_MENDS.get(reason, worth)}, or raise reward.failure_limit"
     )
 
