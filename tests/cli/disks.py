@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
+SOURCE = "ropewalk-small-disk"
+"""By which a test that counts what is mounted on the machine knows that another one has mounted this."""
+
+
 @dataclass(frozen=True)
 class Disk:
     """A folder with little room, and the way to get more."""
@@ -20,7 +24,7 @@ class Disk:
 def small_disk(place: Path, kilobytes: int) -> Iterator[Disk]:
     """`kilobytes` of room under `place`; where nothing may be mounted, no file longer than a quarter of that."""
     place.mkdir()
-    mounted = _run("mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(place))
+    mounted = _run("mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", SOURCE, str(place))
     if mounted:
         try:
             yield Disk(place, lambda: _run("mount", "-o", "remount,size=200m", str(place)))

@@ -18,8 +18,8 @@ def spread(scores_RM: Floats) -> Floats:
 
 def over_members(scores_RM: Floats, how: Mean | Min | MeanMinusStd) -> Floats:
     """One score a row (Coste et al. 2023, "Reward model ensembles help mitigate overoptimization")."""
-    # Sorted, so that the order of the members changes no bit of the sums.
-    ordered_RM = np.sort(scores_RM, axis=1)
+    # Sorted, so that the order of the members changes no bit of the sums; + 0.0, because -0.0 and 0.0 are in no order.
+    ordered_RM = np.sort(scores_RM + 0.0, axis=1)
     match how:
         case Min():
             found: Floats = ordered_RM[:, 0]

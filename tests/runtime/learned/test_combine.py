@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ropewalk.runtime.learned.combine import over_members, over_steps, sigmoid, spread
@@ -23,6 +23,7 @@ def test_by_hand() -> None:
     assert spread(scores).tolist() == [1.0, 0.0, 3.0]
 
 
+@example([0.0, -0.0])
 @given(st.lists(FINITE, min_size=2, max_size=4))
 def test_the_order_of_the_members_changes_no_bit(scores: list[float]) -> None:
     for how in RULES:

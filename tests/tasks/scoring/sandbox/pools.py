@@ -12,6 +12,7 @@ import pytest
 from ropewalk.tasks.scoring.sandbox.limits import Limits
 from ropewalk.tasks.scoring.sandbox.pool import SandboxPool
 from ropewalk.tasks.scoring.sandbox.watch import family
+from tests.cli.disks import SOURCE
 
 SHORT = Limits(test_seconds=2.0, program_seconds=4.0, cpu_seconds=1, memory_bytes=256 * 2**20, folder_files=2_000)
 """For programs that will run into limits."""
@@ -34,7 +35,7 @@ def bubblewrap_pool(workers: int = 2, limits: Limits | None = None) -> Iterator[
 
 @dataclass(frozen=True)
 class Footprint:
-    """What this process holds and has started, as /proc tells it."""
+    """What this process holds and has started, as /proc tells it, and what is mounted beside the disks of other tests."""
 
     descendants: frozenset[int]
     descriptors: frozenset[str]
@@ -55,7 +56,7 @@ def footprint() -> Footprint:
         frozenset(mine),
         frozenset(links),
         sum(link.startswith("socket:") for link in links.values()),
-        len(Path("/proc/self/mountinfo").read_text().splitlines()),
+        sum(SOURCE not in line for line in Path("/proc/self/mountinfo").read_text().splitlines()),
     )
 
 
