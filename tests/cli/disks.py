@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-
 SOURCE = "ropewalk-small-disk"
 """By which a test that counts what is mounted on the machine knows that another one has mounted this."""
 

@@ -35,7 +35,7 @@ def bubblewrap_pool(workers: int = 2, limits: Limits | None = None) -> Iterator[
 
 @dataclass(frozen=True)
 class Footprint:
-    """What this process holds and has started, as /proc tells it, and what is mounted beside the disks of other tests."""
+    """What this process holds and has started, and what is mounted beside other tests' disks, as /proc tells it."""
 
     descendants: frozenset[int]
     descriptors: frozenset[str]
