@@ -23,10 +23,15 @@ def lines(run: Path) -> int:
     return path.read_text().count("\n") if path.exists() else 0
 
 
+def begun(pid: int) -> bool:
+    """Whether the command itself runs. Before, Python starts, and a signal ends it however Python likes."""
+    return "pydantic_core" in Path(f"/proc/{pid}/maps").read_text()
+
+
 def interrupted(words: list[str], cwd: Path, number: signal.Signals, when: Callable[[], bool]) -> str:
     """Send a signal to a command's whole group, as a terminal does, once `when` holds; what it said on stderr."""
     with process(*words, cwd=cwd, start_new_session=True) as started:
-        while not when():
+        while not (begun(started.pid) and when()):
             assert started.poll() is None, started.communicate()
             time.sleep(0.01)
         os.killpg(started.pid, number)
