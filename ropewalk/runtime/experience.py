@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,9 @@ from ropewalk.records.prompt import Json, Prompt
 from ropewalk.records.sample import Sample, SamplingRecord
 from ropewalk.runtime.flat import ENDED, FlatRule, Judged, Statistics
 from ropewalk.runtime.rollouts import Rollouts
-from ropewalk.training.packing import Row, StepRow, pack_pairs, pack_rows, pack_samples, pack_steps, sampling_of
+from ropewalk.training.packing import pack_samples, sampling_of
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,10 +201,12 @@ def next_rows(place: DataLedger, count: int, epochs: int) -> tuple[list[int], Da
 
 
 @dataclass(frozen=True, slots=True)
-class SupervisedRows:
-    """Tokenised demonstrations or documents, taken exactly once an epoch in an order drawn from the seed."""
+class EpochRows(Generic[R]):
+    """Tokenised rows of a data set, taken exactly once an epoch in an order drawn from the seed."""
 
-    rows: Sequence[Row]
+    rows: Sequence[R]
+    pack: Callable[[Sequence[R]], PackedBatch]
+    """`pack_rows` of demonstrations and documents, `pack_pairs`, or `pack_steps`."""
     start: DataLedger
     per_iteration: int
     epochs: int
@@ -214,42 +218,4 @@ class SupervisedRows:
         self, iteration: int, ledger: Mapping[str, Json], rewards: Statistics = MappingProxyType({})
     ) -> tuple[Experience, Mapping[str, Json]]:
         chosen, place = next_rows(place_of(self.start, ledger), self.per_iteration, self.epochs)
-        return Experience(pack_rows([self.rows[i] for i in chosen])), place.state()
-
-
-@dataclass(frozen=True, slots=True)
-class LabelledRows:
-    """Tokenised completions with labelled steps, likewise."""
-
-    rows: Sequence[StepRow]
-    start: DataLedger
-    per_iteration: int
-    epochs: int
-
-    def check(self, ledger: Mapping[str, Json]) -> None:
-        place_of(self.start, ledger)
-
-    def gather(
-        self, iteration: int, ledger: Mapping[str, Json], rewards: Statistics = MappingProxyType({})
-    ) -> tuple[Experience, Mapping[str, Json]]:
-        chosen, place = next_rows(place_of(self.start, ledger), self.per_iteration, self.epochs)
-        return Experience(pack_steps([self.rows[i] for i in chosen])), place.state()
-
-
-@dataclass(frozen=True, slots=True)
-class PairRows:
-    """Tokenised preference pairs, likewise."""
-
-    pairs: Sequence[tuple[Row, Row]]
-    start: DataLedger
-    per_iteration: int
-    epochs: int
-
-    def check(self, ledger: Mapping[str, Json]) -> None:
-        place_of(self.start, ledger)
-
-    def gather(
-        self, iteration: int, ledger: Mapping[str, Json], rewards: Statistics = MappingProxyType({})
-    ) -> tuple[Experience, Mapping[str, Json]]:
-        chosen, place = next_rows(place_of(self.start, ledger), self.per_iteration, self.epochs)
-        return Experience(pack_pairs([self.pairs[i] for i in chosen])), place.state()
+        return Experience(self.pack([self.rows[i] for i in chosen])), place.state()

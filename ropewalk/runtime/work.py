@@ -17,12 +17,10 @@ from ropewalk.runtime.clock import Stopwatch
 from ropewalk.runtime.config import NoEvaluation, RowEvaluation
 from ropewalk.runtime.crew import Crew
 from ropewalk.runtime.experience import (
+    EpochRows,
     FreshRollouts,
-    LabelledRows,
-    PairRows,
     RecordedRollouts,
     Source,
-    SupervisedRows,
     TokenisedPrompts,
 )
 from ropewalk.runtime.flat import FlatRule, scored_part
@@ -66,6 +64,7 @@ from ropewalk.tasks.config import CityCorpus, MixtureTask
 from ropewalk.tasks.scoring.compose import about_sample, observe
 from ropewalk.tasks.scoring.config import Reward
 from ropewalk.tasks.task import HELDOUT, Task
+from ropewalk.training.packing import pack_pairs, pack_rows, pack_steps
 from ropewalk.training.schedule import StepPlan
 
 T = TypeVar("T")
@@ -118,7 +117,7 @@ def _prepare_sft(recipe: SFTRecipe, progress: Progress) -> tuple[Crew, Work]:
     ).total_steps
     setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=steps, vocabulary=vocabulary)
     crew = open_crew(setup)
-    source = SupervisedRows(texts.train, texts.ledger, recipe.sft.rows_per_step, recipe.sft.epochs)
+    source = EpochRows(texts.train, pack_rows, texts.ledger, recipe.sft.rows_per_step, recipe.sft.epochs)
     limits = Limits(steps, minutes=recipe.stop_minutes)
     work = Work(source, no_credit, limits, RunState(), best_by="-loss/nll", role="actor")
     return crew, replace(work, evaluate=HeldOutTexts(crew, held) if held else None)
@@ -132,7 +131,7 @@ def _prepare_pairs(recipe: RewardModelRecipe, progress: Progress) -> tuple[Crew,
     steps = StepPlan.sweep(len(rows.train), units_per_step=method.pairs_per_step, epochs=method.epochs).total_steps
     setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=steps)
     crew = open_crew(setup)
-    source = PairRows(rows.train, rows.ledger, method.pairs_per_step, method.epochs)
+    source = EpochRows(rows.train, pack_pairs, rows.ledger, method.pairs_per_step, method.epochs)
     limits = Limits(steps, minutes=recipe.stop_minutes)
     work = Work(source, no_credit, limits, RunState(), best_by="-loss/pairs", role="reward")
     return crew, replace(work, evaluate=PairJudge(crew, held) if held else None)
@@ -146,7 +145,7 @@ def _prepare_steps(recipe: ProcessRewardModelRecipe, progress: Progress) -> tupl
     steps = StepPlan.sweep(len(rows.train), units_per_step=method.rows_per_step, epochs=method.epochs).total_steps
     setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=steps)
     crew = open_crew(setup)
-    source = LabelledRows(rows.train, rows.ledger, method.rows_per_step, method.epochs)
+    source = EpochRows(rows.train, pack_steps, rows.ledger, method.rows_per_step, method.epochs)
     limits = Limits(steps, minutes=recipe.stop_minutes)
     work = Work(source, no_credit, limits, RunState(), best_by="-loss/steps", role="reward")
     return crew, replace(work, evaluate=StepJudge(crew, held) if held else None)
