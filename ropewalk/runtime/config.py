@@ -6,19 +6,7 @@ from pydantic import Field
 
 from ropewalk.config.schema import Section
 from ropewalk.data.config import Curriculum, FlatGroups, KeepFlat, RowFile
-from ropewalk.tasks.config import (
-    CityCorpus,
-    CityTask,
-    EnvironmentTask,
-    FileTask,
-    Gsm8kTask,
-    GymnasiumTask,
-    GymTask,
-    MixtureTask,
-    PromptsTask,
-    SumsTask,
-    VerifiersTask,
-)
+from ropewalk.tasks.config import CityCorpus, TaskSection
 from ropewalk.tasks.scoring.config import Reward
 
 LEARNED = "reward_model"
@@ -182,20 +170,7 @@ class GivenTask(Section):
     kind: Literal["given"]
 
 
-TaskConfig = Annotated[
-    CityTask
-    | Gsm8kTask
-    | SumsTask
-    | PromptsTask
-    | FileTask
-    | GymTask
-    | EnvironmentTask
-    | VerifiersTask
-    | GymnasiumTask
-    | MixtureTask
-    | GivenTask,
-    Field(discriminator="kind"),
-]
+TaskConfig = Annotated[TaskSection | GivenTask, Field(discriminator="kind")]
 
 
 class Judging(Section):

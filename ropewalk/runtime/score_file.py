@@ -25,10 +25,11 @@ from ropewalk.records.prompt import Json, Prompt
 from ropewalk.records.sample import Finish, Sample, SamplingRecord
 from ropewalk.records.score import Abstain, Failed, Score
 from ropewalk.runtime.assemble import reward_of, the_task
-from ropewalk.runtime.config import LEARNED, GivenTask, Judging, PromptData, TaskConfig
+from ropewalk.runtime.config import LEARNED, GivenTask, Judging, PromptData
 from ropewalk.runtime.progress import Progress, Silent
 from ropewalk.runtime.recipe import built_in, read_recipe, recipe_path
 from ropewalk.runtime.run import Run
+from ropewalk.tasks.config import TaskSection
 from ropewalk.tasks.environments.protocol import EPISODE
 from ropewalk.tasks.files import task_from_file
 from ropewalk.tasks.mixture import own_prompt
@@ -209,7 +210,7 @@ def _judge(recipe: Any, statistics: Any = None) -> Judge:
 
 def _kinds() -> tuple[str, ...]:
     """Kinds of tasks that need nothing to be said of them."""
-    variants = get_args(get_args(TaskConfig)[0])
+    variants = get_args(get_args(TaskSection)[0])
     return tuple(
         str(variant.model_fields["kind"].default)
         for variant in variants
