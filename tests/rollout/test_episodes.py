@@ -20,6 +20,7 @@ from ropewalk.tasks.environments.number_guess import NumberGuess
 from ropewalk.tasks.environments.protocol import Response, ToolSpec, Turn
 from tests.fakes import TURN_END_ID, Answer, byte_tokenizer
 from tests.rollout.worlds import SAMPLING, Count, Log, castings, echo, play
+from tests.threads import threads_left
 
 TEXT = byte_tokenizer()
 
@@ -331,9 +332,7 @@ def test_a_world_that_hangs_is_left_behind_when_its_time_is_over(hangs_in: str) 
     assert found.samples[0].finish == expected
     assert len(log.closed) == 3
     gate.set()
-    for thread in threading.enumerate():
-        if thread.name.startswith("ropewalk-episode"):
-            thread.join(5)
+    assert not threads_left("ropewalk-episode")
     assert len(log.closed) == 4
 
 
@@ -371,7 +370,7 @@ def test_what_goes_wrong_outside_the_worlds_stops_the_playing_once(kind: type[Ex
         play(castings(counting(log), 6, 4), limits=Episode(at_once=6), finished=finished)
     assert caught.value is error
     assert sorted(log.closed) == sorted(log.begun)
-    assert not [t for t in threading.enumerate() if t.name.startswith("ropewalk-episode") and t.is_alive()]
+    assert not threads_left("ropewalk-episode")
 
 
 def test_a_world_that_says_stop_stops_the_run() -> None:

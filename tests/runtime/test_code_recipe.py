@@ -75,7 +75,7 @@ def test_a_tiny_policy_is_rewarded_by_layers_and_each_is_in_the_metrics(tiny_pol
     rows.insert(1, {"prompt": "[ austin has", "info": {"tests": {}}})
     before = footprint()
     run = train("grpo-code", set=settings(tiny_policy, jsonl(tmp_path / "rows.jsonl", rows)), out=tmp_path / "run")
-    assert footprint() == before
+    assert not footprint().beyond(before)
     shown = read_jsonl(run.samples_file)
     assert len(shown) >= 8
     for row in shown:
@@ -159,9 +159,9 @@ def test_all_canonical_solutions_are_worth_everything(tmp_path: Path) -> None:
 def test_a_real_model_trains_on_programs(smollm2: Path, tmp_path: Path) -> None:
     data = jsonl(tmp_path / "rows.jsonl", human_eval_rows(human_eval_prompts()[:12]))
     asked = {"model.path": str(smollm2), "data.path": str(data), "rollout.prompts": 2, "rollout.group_size": 4}
-    before = footprint().descendants
+    before = footprint()
     run = train("grpo-code", set={**asked, "sampling.max_new_tokens": 160, "stop.iterations": 1}, out=tmp_path / "run")
-    assert footprint().descendants == before
+    assert not footprint().descendants - before.descendants
     (metrics,) = run.metrics()
     assert {f"score/program/{layer}/mean" for layer in LAYERS} <= set(metrics)
     assert metrics["score/program/failed"] == 0

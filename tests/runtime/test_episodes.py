@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -44,6 +43,7 @@ from ropewalk.training.packing import pack_samples
 from tests.fakes import tiny_llama
 from tests.models.folders import policy_folder
 from tests.runtime.runs import Parts, first_batch, parts
+from tests.threads import threads_left
 
 WORLD = """
 from ropewalk.records.prompt import Message, Prompt
@@ -300,8 +300,7 @@ def test_a_scorers_sentence_surfaces_once_and_ends_all(place: Path, tmp_path: Pa
     with pytest.raises(InputError, match=r"^scorer 'reward' on sample g\d/\d: the answer key is missing: give one$"):
         train(place / "recipe.toml", task=task, set=settings, out=tmp_path / "run")
     assert time.monotonic() - started < 60
-    names = [thread.name for thread in threading.enumerate() if thread.is_alive()]
-    assert not [name for name in names if name.startswith(("ropewalk-episode", "ropewalk-scorer"))]
+    assert not threads_left("ropewalk-episode", "ropewalk-scorer")
 
 
 def test_a_model_without_a_chat_template_is_refused(place: Path, tiny_policy: Path, tmp_path: Path) -> None:
@@ -350,7 +349,7 @@ def test_a_rank_that_dies_among_episodes_ends_them(place: Path) -> None:
         with pytest.raises(RunStopped, match="rank 1 ended with exit code -9"):
             deadly.draw(asked, group_size=4, iteration=0)
         assert len(closed) == 4 * len(asked)
-    assert not [t for t in threading.enumerate() if t.name.startswith(("ropewalk-episode", "ropewalk-scorer"))]
+    assert not threads_left("ropewalk-episode", "ropewalk-scorer")
 
 
 @pytest.mark.slow

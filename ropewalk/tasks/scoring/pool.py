@@ -10,6 +10,7 @@ ends the pool and is raised by the next `put` or `results`.
 """
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -24,6 +25,8 @@ from ropewalk.tasks.scoring.run import score_sample
 from ropewalk.tasks.task import AtOnce, Scorer, Task
 
 MOST_WAITING = 8192
+GRACE_SECONDS = 1.0
+"""How long an error waits for what is being scored just then. A scorer that hangs holds up no Ctrl-C for longer."""
 
 Busy = Callable[[int], AbstractContextManager[None]]
 """Entered by a worker, by its number, for a stretch of scoring without a pause."""
@@ -37,7 +40,10 @@ class _Job:
 
 
 class ScorerPool:
-    """Threads that score a task's samples. Leaving its block ends them; one that a scorer holds ends after it."""
+    """Threads that score a task's samples.
+
+    Leaving its block ends them. After an error one that a scorer holds for more than `GRACE_SECONDS` ends after it.
+    """
 
     def __init__(
         self,
@@ -72,9 +78,9 @@ class ScorerPool:
             self._closed = True
             self._waiting.clear()
             self._changed.notify_all()
-        if kind is None:
-            for thread in self._threads:
-                thread.join()
+        deadline = None if kind is None else time.monotonic() + GRACE_SECONDS
+        for thread in self._threads:
+            thread.join(None if deadline is None else max(0.0, deadline - time.monotonic()))
 
     def put(self, place: int, prompt: Prompt, sample: Sample) -> None:
         """Hand in a sample; `place` is where it stands among the results. From any thread."""

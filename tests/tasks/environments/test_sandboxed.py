@@ -105,7 +105,7 @@ def test_hostile_programs_are_bounded_told_and_leave_nothing(episode: Episode, c
     """Fault G9."""
     before = footprint()
     assert words in episode.python(code)
-    assert footprint() == before
+    assert not footprint().beyond(before)
     assert episode.shell("cat b.txt") == "hello"
 
 
@@ -129,7 +129,7 @@ def test_a_hostile_folder_becomes_plain_files_or_is_not_kept(episode: Episode, c
     before = dict(episode.workspace.files)
     standing = footprint()
     told = episode.python(code)
-    assert footprint() == standing
+    assert not footprint().beyond(standing)
     after = episode.workspace.files
     check_files(after)
     assert ("is not kept" in told) == (after == before) or set(after) == set(before)
@@ -152,7 +152,7 @@ def test_many_episodes_at_once_see_their_own_files_only(pool: SandboxPool) -> No
     for thread in threads:
         thread.join()
     assert said == {n: f"a.txt\nmine.txt\nnew{n}.txt\n{n}\n{n}" for n in range(5)}
-    assert footprint() == before
+    assert not footprint().beyond(before)
 
 
 ESCAPES = ["cat /etc/passwd", "cat ../../../etc/passwd", "ls /root", "cp a.txt @/x", "echo x > @/x",

@@ -25,6 +25,7 @@ from tests.fakes import FakeClock
 from tests.tasks.judging.askers import Ruled, judge, prefers
 from tests.tasks.judging.judge_server import Body, Script, Sent, chosen, preferring, said, serving
 from tests.tasks.judging.test_judge import PROMPTS, everybody, group, length, scores
+from tests.threads import threads_left
 
 WORDS = Question((Message("user", "How many?"),), 16)
 CHOICE = Question((Message("user", "A or B?"),), candidates=pairwise.CANDIDATES)
@@ -388,9 +389,8 @@ def test_a_seed_is_sent_only_where_it_matters() -> None:
 
 
 def test_nothing_is_left_over() -> None:
-    before = threading.active_count()
     reply(lambda _: said("7"))
-    assert threading.active_count() == before
+    assert not threads_left("ropewalk-judge")
 
 
 def test_reasons_of_a_server_judge_work_for_pairs() -> None:

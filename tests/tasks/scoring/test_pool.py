@@ -12,6 +12,7 @@ from ropewalk.records.errors import InputError, RunStopped
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Sample, SamplingRecord
 from ropewalk.records.score import Abstain, Failed
+from ropewalk.tasks.scoring import pool as pool_module
 from ropewalk.tasks.scoring.pool import ScorerPool
 from ropewalk.tasks.scoring.run import score_sample
 from ropewalk.tasks.task import AtOnce, Scorer, Task
@@ -157,6 +158,23 @@ def test_leaving_by_an_error_waits_for_no_scorer() -> None:
     for thread in pool._threads:
         thread.join(5)
         assert not thread.is_alive()
+
+
+def test_leaving_by_an_error_waits_for_what_is_about_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fault J3: an error elsewhere leaves no thread behind that would still read or write."""
+    monkeypatch.setattr(pool_module, "GRACE_SECONDS", 60.0)
+    begun = threading.Event()
+
+    def slow(_: Prompt, __: Sample) -> float:
+        begun.set()
+        time.sleep(0.2)
+        return 1.0
+
+    with pytest.raises(ZeroDivisionError), ScorerPool(task(a=slow), workers=3) as pool:
+        pool.put(0, PROMPTS["p0"], sample(0))
+        begun.wait(60)
+        raise ZeroDivisionError
+    assert not [thread.name for thread in pool._threads if thread.is_alive()]
 
 
 def test_stretches_of_scoring_are_told_by_worker() -> None:

@@ -38,9 +38,16 @@ class Footprint:
     """What this process holds and has started, and what is mounted beside other tests' disks, as /proc tells it."""
 
     descendants: frozenset[int]
-    descriptors: frozenset[str]
+    descriptors: int
     sockets: int
     mounts: int
+
+    def beyond(self, before: "Footprint") -> dict[str, object]:
+        """What there is more of than before. What is gone since was left by an earlier test and is nobody's fault."""
+        new: dict[str, object] = {"descendants": self.descendants - before.descendants}
+        for name in ("descriptors", "sockets", "mounts"):
+            new[name] = max(0, getattr(self, name) - getattr(before, name))
+        return {name: more for name, more in new.items() if more}
 
 
 def footprint() -> Footprint:
@@ -54,7 +61,7 @@ def footprint() -> Footprint:
     mine = [pid for pid in family(os.getpid()) if pid != os.getpid()]
     return Footprint(
         frozenset(mine),
-        frozenset(links),
+        len(links),
         sum(link.startswith("socket:") for link in links.values()),
         sum(SOURCE not in line for line in Path("/proc/self/mountinfo").read_text().splitlines()),
     )
