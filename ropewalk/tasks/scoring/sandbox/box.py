@@ -94,7 +94,7 @@ class Box:
                 started = time.monotonic()
                 verdict = self._verdict(running, tag)
                 seconds = time.monotonic() - started
-                findings.append(replace(self._finding(verdict, seconds), seconds=seconds))
+                findings.append(replace(self._finding(verdict), seconds=seconds))
                 if verdict[0] in ("ended", "unloaded"):
                     break
             else:
@@ -117,7 +117,7 @@ class Box:
             return [Finding("refused", f"{len(text)} bytes of stdin do not fit into the program's folder")]
         try:
             running, tag = self._begin("script", source, text)
-            found = self._finding(self._verdict(running, tag), time.monotonic() - started, script=True)
+            found = self._finding(self._verdict(running, tag), script=True)
             out, error = running.written()
         except Gone as gone:
             return [replace(self._gone(gone), seconds=time.monotonic() - started)]
@@ -145,15 +145,15 @@ class Box:
             raise Gone("ended")
         return verdict[1:]
 
-    def _finding(self, verdict: tuple[object, ...], seconds: float, *, script: bool = False) -> Finding:
+    def _finding(self, verdict: tuple[object, ...], *, script: bool = False) -> Finding:
         limits = self._jail.limits
         match verdict:
             case ("reply", bytes() as payload):
                 return finding_of_reply(payload)
             case ("unloaded", bytes() as payload):
                 return replace(finding_of_reply(payload), status="broken")
-            case ("ended", str() as how, int() as number):
-                return finding_of_end(how, number, limits, seconds, script=script)
+            case ("ended", str() as how, int() as number, float() as cpu_seconds):
+                return finding_of_end(how, number, limits, cpu_seconds, script=script)
             case ("passed",):
                 return Finding("done")
             case (("failed" | "raised") as status, str() as detail):

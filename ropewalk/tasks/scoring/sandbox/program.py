@@ -68,16 +68,21 @@ class Finding:
     seconds: float = 0.0
 
 
-SIGNALS_OF_CPU = (9, 24)
-"""SIGXCPU at the limit; SIGKILL one second later for a program that ignores it."""
+_SIGKILL, _SIGXCPU = 9, 24
+_CPU_SHARE = 0.5
+"""SIGXCPU comes at the limit of processor time; SIGKILL a second later for a program that ignores it, and then it has
+used this share at least: the kernel's limit counts ticks, which on a busy machine are far more than what was used."""
 
 
-def finding_of_end(how: str, number: int, limits: Limits, seconds: float, *, script: bool) -> Finding:
-    """What the end of a program's life means. Only a script may end by itself: the others owe an answer."""
+def finding_of_end(how: str, number: int, limits: Limits, cpu_seconds: float, *, script: bool) -> Finding:
+    """What the end of a program's life means. Only a script may end by itself: the others owe an answer.
+
+    `cpu_seconds` is what the program has used in all its life, loading and earlier tests included.
+    """
     if how == "exit":
         return Finding("done") if script and number == 0 else Finding("raised", f"it left with exit code {number}")
     if how == "signal":
-        if number in SIGNALS_OF_CPU and seconds >= limits.cpu_seconds:
+        if number == _SIGXCPU or (number == _SIGKILL and cpu_seconds >= limits.cpu_seconds * _CPU_SHARE):
             return Finding("timeout", f"{limits.cpu_seconds} s of processor time")
         return Finding("crashed", f"signal {number}")
     if how == "oversize":

@@ -21,7 +21,7 @@ from ropewalk.tasks.scoring.sandbox.box import Box, SandboxFault
 from ropewalk.tasks.scoring.sandbox.pool import SandboxPool
 from ropewalk.tasks.task import Task
 from tests.tasks.samples import sample
-from tests.tasks.scoring.sandbox.pools import SHORT, bubblewrap_pool
+from tests.tasks.scoring.sandbox.pools import ROOMY, SHORT, bubblewrap_pool
 
 PROMPT = Prompt(
     id="p",
@@ -56,7 +56,7 @@ def said(code: str) -> Sample:
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[SandboxPool]:
-    with bubblewrap_pool(2, SHORT) as made:
+    with bubblewrap_pool(2, ROOMY) as made:
         yield made
 
 
@@ -79,8 +79,9 @@ def test_layers_of_programs_of_rising_worth(pool: SandboxPool) -> None:
     assert broken["code_compile"] == Score(0.0) and isinstance(broken["code_public"], Abstain)
 
 
-def test_a_limit_is_a_wrong_answer_with_a_count_of_its_own(pool: SandboxPool) -> None:
-    found = all_outcomes(pool, said(LOOPS_ON_20))
+def test_a_limit_is_a_wrong_answer_with_a_count_of_its_own() -> None:
+    with bubblewrap_pool(2, SHORT) as pool:
+        found = all_outcomes(pool, said(LOOPS_ON_20))
     assert found["code_public"] == Score(0.5) and worth(found["code"]) == pytest.approx(0.35)
     assert found["code_timeout"] == Score(0.5) and found["code_raised"] == Score(0.0)
     metrics = outcome_metrics([found])

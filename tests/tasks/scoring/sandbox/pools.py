@@ -4,7 +4,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,10 @@ from ropewalk.tasks.scoring.sandbox.pool import SandboxPool
 from ropewalk.tasks.scoring.sandbox.watch import family
 from tests.cli.disks import SOURCE
 
-SHORT = Limits(test_seconds=2.0, program_seconds=4.0, cpu_seconds=1, memory_bytes=256 * 2**20, folder_files=2_000)
-"""For programs that will run into limits."""
+SHORT = Limits(test_seconds=3.0, program_seconds=6.0, cpu_seconds=1, memory_bytes=256 * 2**20, folder_files=2_000)
+"""For programs that run until their time is up."""
+ROOMY = replace(SHORT, test_seconds=60.0, program_seconds=120.0, cpu_seconds=30)
+"""For all others: on a busy machine honest work of a tenth of a second may take seconds."""
 ROOT = os.geteuid() == 0
 
 

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from ropewalk.tasks.scoring.sandbox.pool import SandboxPool
 from ropewalk.tasks.scoring.sandbox.program import Call, Finding, Script, TestCode
 from tests.tasks.scoring.sandbox.hostile import HONEST, PROGRAMS, Hostile
-from tests.tasks.scoring.sandbox.pools import SHORT, Footprint, bubblewrap_pool, footprint, processes_in
+from tests.tasks.scoring.sandbox.pools import ROOMY, SHORT, Footprint, bubblewrap_pool, footprint, processes_in
 
 Results = tuple[dict[str, list[Finding]], list[list[Finding]], Footprint, Footprint, list[int]]
 
@@ -16,20 +17,25 @@ ASKED = [Script("21"), Call("double", [21]), TestCode("assert double(21) == 42",
 
 @pytest.fixture(scope="module")
 def results() -> Iterator[Results]:
-    """All of them at once through one pool, an honest one after each three."""
-    with bubblewrap_pool(6, SHORT) as pool:
+    """All of them at once, an honest one after each three; those that end by themselves have time to."""
+    with bubblewrap_pool(4, SHORT) as short, bubblewrap_pool(2, ROOMY) as roomy:
         before = footprint()
-        namespace = pool._jail.user_namespace
         hostile, honest = {}, []
         for number, program in enumerate(PROGRAMS):
-            source = program.source
+            source, pool = program.source, short if "timeout" in program.ends else roomy
             hostile[program.name] = pool.submit(lambda box, source=source: box.run(source, ASKED))
             if number % 3 == 0:
-                honest.append(pool.submit(lambda box: box.run(HONEST, ASKED)))
+                honest.append(roomy.submit(lambda box: box.run(HONEST, ASKED)))
         found = {name: future.result() for name, future in hostile.items()}
         fine = [future.result() for future in honest]
-        left = [] if namespace is None else processes_in(os.readlink(f"/proc/self/fd/{namespace}"))
+        fine += [pool.run(lambda box: box.run(HONEST, ASKED)) for pool in (short, roomy) for _ in range(pool.workers)]
+        left = [pid for pool in (short, roomy) for pid in _inside(pool)]
         yield found, fine, before, footprint(), left
+
+
+def _inside(pool: SandboxPool) -> list[int]:
+    namespace = pool._jail.user_namespace
+    return [] if namespace is None else processes_in(os.readlink(f"/proc/self/fd/{namespace}"))
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name.replace(" ", "-"))

@@ -34,7 +34,7 @@ def test_a_program_has_time_for_one_test() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "number", "seconds", "script", "status"),
+    ("how", "number", "cpu_seconds", "script", "status"),
     [
         ("exit", 0, 0.1, True, "done"),
         ("exit", 0, 0.1, False, "raised"),
@@ -43,15 +43,17 @@ def test_a_program_has_time_for_one_test() -> None:
         ("signal", 11, 0.1, True, "crashed"),
         ("signal", 9, 0.1, True, "crashed"),
         ("signal", 24, 11.0, True, "timeout"),
+        ("signal", 24, 7.0, True, "timeout"),
+        ("signal", 9, 4.0, True, "crashed"),
         ("signal", 9, 12.0, False, "timeout"),
         ("timeout", 0, 5.0, True, "timeout"),
         ("files", 0, 1.0, True, "files"),
         ("oversize", 0, 1.0, False, "output"),
     ],
 )
-def test_what_an_end_means(how: str, number: int, seconds: float, script: bool, status: str) -> None:
+def test_what_an_end_means(how: str, number: int, cpu_seconds: float, script: bool, status: str) -> None:
     """Only a script may end by itself, and only with 0. Fault G9."""
-    assert finding_of_end(how, number, LIMITS, seconds, script=script).status == status
+    assert finding_of_end(how, number, LIMITS, cpu_seconds, script=script).status == status
 
 
 def test_what_a_reply_means() -> None:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from ropewalk.tasks.scoring.sandbox.limits import Limits
 from ropewalk.tasks.scoring.sandbox.pool import SandboxPool
 from ropewalk.tasks.scoring.sandbox.program import Call, Script, TestCode
 from ropewalk.tasks.scoring.sandbox.running import Gone
-from tests.tasks.scoring.sandbox.pools import ROOT, SHORT, bubblewrap_pool, footprint, need_bubblewrap
+from tests.tasks.scoring.sandbox.pools import ROOMY, ROOT, SHORT, bubblewrap_pool, footprint, need_bubblewrap
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 
@@ -146,6 +147,23 @@ def test_work_that_raises_leaves_nothing(pool: SandboxPool) -> None:
     with pytest.raises(KeyError, match="ours"):
         pool.run(broken)
     assert not footprint().beyond(before)
+
+
+def test_processor_time_is_that_of_a_whole_life() -> None:
+    """What loading and earlier tests have used counts: the test that meets the limit has used little of it."""
+    source = (
+        "import time\n"
+        "def busy(seconds):\n"
+        "    end = time.process_time() + seconds\n"
+        "    while time.process_time() < end: pass\n"
+        "    return time.process_time()\n"
+        "busy(0.2)\n"
+    )
+    for calls in ([0.5, 60], [0.25, 0.25, 60]):
+        with bubblewrap_pool(1, replace(ROOMY, cpu_seconds=1)) as pool:
+            *before, last = pool.test(source, [Call("busy", [seconds]) for seconds in calls])
+        assert [finding.status for finding in before] == ["done"] * (len(calls) - 1)
+        assert (last.status, last.detail) == ("timeout", "1 s of processor time")
 
 
 def test_the_time_for_all_tests_is_one_budget() -> None:

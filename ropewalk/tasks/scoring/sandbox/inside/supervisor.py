@@ -30,9 +30,14 @@ _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 4, 36, 38
 class Ended(BaseException):
     """The program's life is over: exit (code), signal (number), timeout, files or oversize. No test may swallow it."""
 
-    def __init__(self, how: str, number: int = 0) -> None:
+    def __init__(self, how: str, number: int = 0, cpu_seconds: float = 0.0) -> None:
         self.how = how
         self.number = number
+        self.cpu_seconds = cpu_seconds
+
+    def told(self) -> tuple[str, str, int, float]:
+        """As a verdict."""
+        return ("ended", self.how, self.number, self.cpu_seconds)
 
 
 class Life:
@@ -123,8 +128,9 @@ class Life:
             self._read()
             if self._whole():
                 return
-            status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-            raise Ended("exit", status) if status >= 0 else Ended("signal", -status)
+            _, waited, used = os.wait4(self.pid, 0)
+            status = os.waitstatus_to_exitcode(waited)
+            raise Ended("exit" if status >= 0 else "signal", abs(status), used.ru_utime + used.ru_stime)
         if self.settings["alone"]:
             room = os.statvfs(str(self.settings["folder"]))
             if room.f_files - room.f_ffree > int(self.settings["folder_files"] or 0):
@@ -262,7 +268,7 @@ def _script(life: Life, frame: bytes) -> None:
     (tag,) = decode(frame)
     ended = life.end()
     life.close()
-    life.tell(tag, "ended", ended.how, ended.number)
+    life.tell(tag, *ended.told())
 
 
 def _loaded(life: Life, tag: bytes) -> bool:
@@ -287,7 +293,7 @@ def _calls(life: Life, frame: bytes) -> None:
             life.start_clock()
     except Ended as ended:
         life.close()
-        life.tell(tag, "ended", ended.how, ended.number)
+        life.tell(tag, *ended.told())
         return
     life.close()
     life.tell(tag, "done")
@@ -309,7 +315,7 @@ def _asserts(life: Life, frame: bytes) -> None:
             life.start_clock()
     except Ended as ended:
         life.close()
-        life.tell(tag, "ended", ended.how, ended.number)
+        life.tell(tag, *ended.told())
         return
     life.close()
     life.tell(tag, "done")
