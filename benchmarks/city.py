@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ropewalk.cli.progress import Bar
-from ropewalk.runtime.laboratory import RUNS, Facts, RunFacts, laboratory_recipe, run_laboratory
+from ropewalk.runtime.jobs.laboratory import RUNS, Facts, RunFacts, laboratory_recipe, run_laboratory
 from ropewalk.runtime.run import Run
 
 TABLE = ("ppo", "ppo-no-rope", "grpo-reward-model", "grpo-reward-model-no-rope", "grpo-rule")

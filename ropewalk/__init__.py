@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ropewalk.records.sample import Sample
     from ropewalk.records.score import Score
-    from ropewalk.runtime.evaluate import evaluate
-    from ropewalk.runtime.sample import sample
-    from ropewalk.runtime.select import select
+    from ropewalk.runtime.evaluation.evaluate import evaluate
+    from ropewalk.runtime.jobs.sample import sample
+    from ropewalk.runtime.jobs.select import select
     from ropewalk.runtime.train import train
     from ropewalk.tasks.task import Task
 
@@ -24,9 +24,9 @@ __all__ = ["Sample", "Score", "Task", "evaluate", "sample", "select", "train"]
 
 _HOMES = {
     "train": "ropewalk.runtime.train",
-    "sample": "ropewalk.runtime.sample",
-    "select": "ropewalk.runtime.select",
-    "evaluate": "ropewalk.runtime.evaluate",
+    "sample": "ropewalk.runtime.jobs.sample",
+    "select": "ropewalk.runtime.jobs.select",
+    "evaluate": "ropewalk.runtime.evaluation.evaluate",
     "Task": "ropewalk.tasks.task",
     "Sample": "ropewalk.records.sample",
     "Score": "ropewalk.records.score",

@@ -15,7 +15,11 @@ def config_modules() -> Iterator[str]:
     """Every `config.py`, and the two that compose sections: recipes, and suites of evaluations."""
     package = ROOT / "ropewalk"
     for path in sorted(
-        [*package.rglob("config.py"), package / "runtime" / "recipe.py", package / "runtime" / "suite.py"]
+        [
+            *package.rglob("config.py"),
+            package / "runtime" / "recipe.py",
+            package / "runtime" / "evaluation" / "suite.py",
+        ]
     ):
         yield ".".join(path.relative_to(ROOT).with_suffix("").parts)
 

@@ -16,8 +16,8 @@ from ropewalk.planner.case.machine import THIS_MACHINE
 from ropewalk.planner.case.space import default_space
 from ropewalk.planner.estimate.calibration import calibration
 from ropewalk.records.errors import InputError
+from ropewalk.runtime.look.sizes import sizes_of
 from ropewalk.runtime.recipe import read_recipe, recipe_path
-from ropewalk.runtime.sizes import sizes_of
 
 EXAMPLE = "ropewalk plan --method ppo --actor 7b --critic 34b --cluster 32xa100"
 

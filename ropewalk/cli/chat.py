@@ -21,7 +21,7 @@ HELP = "an empty line is not sent; /clear begins anew, /quit or Ctrl-D ends"
 
 
 class Talker(Protocol):
-    """What is talked to: see `ropewalk.runtime.chat.Chat`."""
+    """What is talked to: see `ropewalk.runtime.jobs.chat.Chat`."""
 
     forgotten: int
 
@@ -42,7 +42,7 @@ def chat(
     seed: Annotated[int, typer.Option(help="The same seed gives the same answers.")] = 0,
 ) -> None:
     """Talk to a model, or to two side by side."""
-    from ropewalk.runtime.chat import Chat
+    from ropewalk.runtime.jobs.chat import Chat
 
     references = [first, *([second] if second is not None else [])]
     names = names_of(references)

@@ -21,7 +21,7 @@ def sample(
     if parent_exists(out).exists() and not overwrite:
         raise InputError(f"{out} exists: name another file, or say --overwrite")
     checked_recipe(recipe, settings)
-    from ropewalk.runtime.sample import sample as sample_job
+    from ropewalk.runtime.jobs.sample import sample as sample_job
 
     with progress() as shown:
         samples = sample_job(recipe, out=out, set=overrides(settings), progress=shown)
@@ -36,7 +36,7 @@ def export(
 
     RUN@best takes the best one instead of the last.
     """
-    from ropewalk.runtime.export import export as export_run
+    from ropewalk.runtime.jobs.export import export as export_run
 
     folder = export_run(run, out)
     say(f"the model is in {folder}")

@@ -34,7 +34,7 @@ def evaluate(
     Exit code 3 says that a set fell beyond its 95 % interval.
     """
     open_run(run.partition("@")[0])
-    from ropewalk.runtime.evaluate import evaluate as evaluate_run
+    from ropewalk.runtime.evaluation.evaluate import evaluate as evaluate_run
 
     with progress() as shown:
         found = evaluate_run(

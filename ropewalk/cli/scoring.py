@@ -12,7 +12,7 @@ from ropewalk.cli.progress import progress
 from ropewalk.cli.said import say
 from ropewalk.cli.settings import Settings, overrides, parent_exists
 from ropewalk.records.errors import InputError
-from ropewalk.runtime.score_file import ScoredFile, score_file
+from ropewalk.runtime.jobs.score_file import ScoredFile, score_file
 
 TASK = typer.Argument(
     metavar="TASK", help="A recipe, a run folder, a Python file with TASK, or a kind of task such as sums."

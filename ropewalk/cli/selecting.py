@@ -13,7 +13,7 @@ from ropewalk.cli.said import say
 from ropewalk.cli.settings import Settings, overrides
 
 if TYPE_CHECKING:
-    from ropewalk.runtime.select import SelectedPrompts
+    from ropewalk.runtime.jobs.select import SelectedPrompts
 
 WHOSE = typer.Argument(
     metavar="RECIPE", help="A recipe with a task and a model, or a run folder; RUN@best asks its best policy."
@@ -36,9 +36,9 @@ def select(
     Example: ropewalk select grpo-gsm8k --out chosen --set select.samples=16
     """
     from ropewalk.config.load import ConfigError
-    from ropewalk.runtime.dryrun import dry_run
-    from ropewalk.runtime.select import select as select_prompts
-    from ropewalk.runtime.select import selection_job
+    from ropewalk.runtime.jobs.select import select as select_prompts
+    from ropewalk.runtime.jobs.select import selection_job
+    from ropewalk.runtime.look.dryrun import dry_run
 
     asked = overrides(settings)
     problems = dry_run(selection_job(recipe, asked)[0], deep=False).problems

@@ -36,7 +36,7 @@ def overrides(texts: Sequence[str] | None) -> dict[str, Any]:
 
 def checked_recipe(name: str, settings: Sequence[str] | None, *, deep: bool = False) -> Recipe:
     """The recipe, after a look at everything it names: wrong input is told before anything is loaded or made."""
-    from ropewalk.runtime.dryrun import dry_run
+    from ropewalk.runtime.look.dryrun import dry_run
 
     recipe = read_recipe(name, overrides(settings))
     problems = dry_run(recipe, deep=deep).problems

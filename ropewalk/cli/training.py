@@ -61,7 +61,7 @@ def _resume(folder: Path) -> None:
 
 def _dry_run(name: str, settings: Settings) -> int:
     """The plan on stdout; problems on stderr."""
-    from ropewalk.runtime.dryrun import dry_run
+    from ropewalk.runtime.look.dryrun import dry_run
 
     recipe = read_recipe(name, overrides(settings))
     found = dry_run(recipe)
@@ -80,7 +80,7 @@ def replay(
 
     The run must have recorded them: record.rollouts = true.
     """
-    from ropewalk.runtime.replay import replay as replay_run
+    from ropewalk.runtime.jobs.replay import replay as replay_run
 
     with progress() as shown:
         made = replay_run(run, out=out, progress=shown)
@@ -96,7 +96,7 @@ def demo(
 
     The city laboratory: pretraining, a reward model, and runs with and without the rope, on one page.
     """
-    from ropewalk.runtime.laboratory import run_demo
+    from ropewalk.runtime.jobs.laboratory import run_demo
     from ropewalk.runtime.run import create_run
 
     place = out or create_run("demo").folder

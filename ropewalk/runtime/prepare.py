@@ -22,9 +22,9 @@ from ropewalk.records.sample import SamplingRecord
 from ropewalk.rollout.config import Sampling, resolve
 from ropewalk.runtime.config import Demonstrations, Documents, PairFile, StepFile, TextRows
 from ropewalk.runtime.experience import TokenisedPrompts
-from ropewalk.runtime.folders import strange_word
 from ropewalk.runtime.learned.read import Said, StepCutter
 from ropewalk.runtime.learned.readers import step_cutter
+from ropewalk.runtime.look.folders import strange_word
 from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.roles import FromPolicy, FromScorer, FromSizes, Source
 from ropewalk.tasks.city.corpus import documents as city_documents

@@ -24,6 +24,7 @@ from ropewalk.runtime.book import RunBook
 from ropewalk.runtime.config import NoEvaluation
 from ropewalk.runtime.crew import Crew
 from ropewalk.runtime.interrupt import Interrupt, interruptible
+from ropewalk.runtime.jobs.sample import run_sample
 from ropewalk.runtime.learned.calls import learned_rewards
 from ropewalk.runtime.lock import NAME as LOCK_FILE
 from ropewalk.runtime.lock import locked
@@ -42,7 +43,6 @@ from ropewalk.runtime.recipe import (
 )
 from ropewalk.runtime.recovery import export_results, restore, sweep
 from ropewalk.runtime.run import Run, create_run, has_content, open_run
-from ropewalk.runtime.sample import run_sample
 from ropewalk.runtime.stages import Chain, write_stages
 from ropewalk.runtime.state import RunState
 from ropewalk.runtime.work import Work, prepare

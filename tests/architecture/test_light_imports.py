@@ -44,7 +44,7 @@ def light_modules() -> list[str]:
     paths = [p for name in LIGHT_PACKAGES for p in (package / name).rglob("*.py")]
     paths += [
         *package.rglob("config.py"),
-        *(package / "runtime" / f"{n}.py" for n in ("recipe", "suite")),
+        *(package / "runtime" / n for n in ("recipe.py", "evaluation/suite.py")),
         package / "__init__.py",
     ]
     dotted = {".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for p in paths}

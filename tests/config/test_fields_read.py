@@ -22,7 +22,11 @@ CARRIERS = ("runtime", "cli")
 
 def config_modules() -> list[str]:
     """Every module that defines sections."""
-    files = [*PACKAGE.rglob("config.py"), PACKAGE / "runtime" / "recipe.py", PACKAGE / "runtime" / "suite.py"]
+    files = [
+        *PACKAGE.rglob("config.py"),
+        PACKAGE / "runtime" / "recipe.py",
+        PACKAGE / "runtime" / "evaluation" / "suite.py",
+    ]
     return [".".join(("ropewalk", *file.relative_to(PACKAGE).with_suffix("").parts)) for file in sorted(files)]
 
 

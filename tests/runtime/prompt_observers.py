@@ -14,8 +14,8 @@ from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import SamplingRecord
 from ropewalk.records.score import Score
 from ropewalk.runtime.assemble import asked_task
+from ropewalk.runtime.jobs.select import select
 from ropewalk.runtime.recipe import read_recipe
-from ropewalk.runtime.select import select
 from ropewalk.runtime.work import flat_rule
 from tests.parity.beds import samples
 

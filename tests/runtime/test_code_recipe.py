@@ -9,9 +9,9 @@ import pytest
 
 from ropewalk.records.files import read_jsonl
 from ropewalk.records.prompt import Message, Prompt
-from ropewalk.runtime.dryrun import dry_run
+from ropewalk.runtime.jobs.score_file import score_file
+from ropewalk.runtime.look.dryrun import dry_run
 from ropewalk.runtime.recipe import read_recipe
-from ropewalk.runtime.score_file import score_file
 from ropewalk.runtime.train import train
 from ropewalk.tasks.scoring.code.human_eval import human_eval_prompts
 from tests.tasks.scoring.sandbox.pools import footprint, need_bubblewrap

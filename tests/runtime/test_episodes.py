@@ -20,18 +20,18 @@ from ropewalk.records.prompt import Message, Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.rollout.config import Episode, NativeEngineConfig, Sampling
 from ropewalk.runtime.config import Hardware
-from ropewalk.runtime.dryrun import dry_run
-from ropewalk.runtime.evaluate import evaluate
+from ropewalk.runtime.evaluation.evaluate import evaluate
 from ropewalk.runtime.experience import Experience
-from ropewalk.runtime.look import Look
+from ropewalk.runtime.jobs.sample import sample
+from ropewalk.runtime.jobs.score_file import score_file
+from ropewalk.runtime.look.dryrun import dry_run
+from ropewalk.runtime.look.look import Look
+from ropewalk.runtime.look.sizes import sizes_of
 from ropewalk.runtime.progress import Silent
 from ropewalk.runtime.recipe import read_recipe
 from ropewalk.runtime.rewards import rollout_metrics
 from ropewalk.runtime.run import Run
-from ropewalk.runtime.sample import sample
 from ropewalk.runtime.sampler import Asking, open_sampler
-from ropewalk.runtime.score_file import score_file
-from ropewalk.runtime.sizes import sizes_of
 from ropewalk.runtime.train import run_recipe, train
 from ropewalk.tasks.environments.calculator import calculator
 from ropewalk.tasks.environments.number_guess import NumberGuess

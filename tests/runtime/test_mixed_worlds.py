@@ -6,8 +6,8 @@ import pytest
 
 from ropewalk.data.order import PART
 from ropewalk.records.files import read_jsonl, read_samples, rollout_file
-from ropewalk.runtime.replay import replay
-from ropewalk.runtime.select import select
+from ropewalk.runtime.jobs.replay import replay
+from ropewalk.runtime.jobs.select import select
 from ropewalk.runtime.train import train
 from tests.fakes import tiny_llama
 from tests.models.folders import policy_folder

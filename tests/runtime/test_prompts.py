@@ -13,12 +13,12 @@ from ropewalk.monitors.report.catalogue import OTHER, entry
 from ropewalk.records.errors import InputError, RunStopped
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Sample
-from ropewalk.runtime.dryrun import dry_run
 from ropewalk.runtime.experience import Experience, FreshRollouts
 from ropewalk.runtime.flat import FlatRule
+from ropewalk.runtime.jobs.replay import replay
+from ropewalk.runtime.look.dryrun import dry_run
 from ropewalk.runtime.progress import Silent
 from ropewalk.runtime.recipe import read_recipe
-from ropewalk.runtime.replay import replay
 from ropewalk.runtime.train import train
 from ropewalk.tasks.task import Task
 from tests.runtime.runs import ITERATIONS, Parts, Starts, parts, settings_of

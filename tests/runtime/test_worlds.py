@@ -9,7 +9,7 @@ import pytest
 from ropewalk.records.files import read_samples, rollout_files
 from ropewalk.records.prompt import Message
 from ropewalk.records.sample import Sample
-from ropewalk.runtime.sample import sample
+from ropewalk.runtime.jobs.sample import sample
 from ropewalk.runtime.train import train
 from ropewalk.tasks.config import EnvironmentTask
 from ropewalk.tasks.environments.formats import declaration

@@ -49,7 +49,7 @@ class PassRate:
 def rates_of(rows: Iterable[Any], *, where: str = "samples") -> list[PassRate]:
     """The pass rate of every prompt, in the order they come, by the first score of each row: 1 passes.
 
-    Rows are as `runtime.sample` writes them. Raises InputError naming the one that is none.
+    Rows are as `runtime.jobs.sample` writes them. Raises InputError naming the one that is none.
     """
     found: dict[str, list[PassRate]] = {}
     seen: set[tuple[str, str, int]] = set()

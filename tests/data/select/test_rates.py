@@ -19,7 +19,7 @@ from ropewalk.monitors.samples import sample_record
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.score import Abstain, Failed, Score
-from ropewalk.runtime.sample import write_sample_file
+from ropewalk.runtime.jobs.sample import write_sample_file
 from tests.tasks.samples import sample
 
 

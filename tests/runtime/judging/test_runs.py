@@ -15,11 +15,11 @@ from ropewalk.data.read import pairs as read_pairs
 from ropewalk.models.language import load_language
 from ropewalk.records.errors import InputError, RunStopped
 from ropewalk.runtime.config import Hardware, PairFile
-from ropewalk.runtime.dryrun import dry_run
+from ropewalk.runtime.jobs.replay import replay
+from ropewalk.runtime.look.dryrun import dry_run
 from ropewalk.runtime.prepare import pair_rows
 from ropewalk.runtime.progress import Silent
 from ropewalk.runtime.recipe import load_recipe, read_recipe, recipe_text
-from ropewalk.runtime.replay import replay
 from ropewalk.runtime.run import Run
 from ropewalk.runtime.scorer import open_scorer
 from ropewalk.runtime.train import train

@@ -10,12 +10,12 @@ import pytest
 
 from ropewalk.records.errors import InputError
 from ropewalk.records.files import read_samples, rollout_file
-from ropewalk.runtime.dryrun import dry_run
-from ropewalk.runtime.evaluate import evaluate
-from ropewalk.runtime.export import export
+from ropewalk.runtime.evaluation.evaluate import evaluate
+from ropewalk.runtime.jobs.export import export
+from ropewalk.runtime.jobs.replay import replay
+from ropewalk.runtime.look.dryrun import dry_run
+from ropewalk.runtime.look.sizes import sizes_of
 from ropewalk.runtime.recipe import read_recipe
-from ropewalk.runtime.replay import replay
-from ropewalk.runtime.sizes import sizes_of
 from ropewalk.runtime.train import train
 from tests.runtime.conftest import copy_of
 from tests.runtime.learned.conftest import STEP, Rewards

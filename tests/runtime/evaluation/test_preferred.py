@@ -7,8 +7,8 @@ import pytest
 
 from ropewalk.config.load import ConfigError
 from ropewalk.records.errors import InputError, RunStopped
-from ropewalk.runtime.evaluate import evaluate
-from ropewalk.runtime.findings import Measure
+from ropewalk.runtime.evaluation.evaluate import evaluate
+from ropewalk.runtime.evaluation.findings import Measure
 from tests.fakes import tiny_llama
 from tests.models.folders import policy_folder
 from tests.runtime.judging.test_runs import by_server, judging, recipe, run

@@ -12,10 +12,10 @@ import pytest
 from ropewalk.models.load import load_policy, load_scorer
 from ropewalk.plan.memory import AUTOCAST, FP32
 from ropewalk.records.errors import InputError
-from ropewalk.runtime.dryrun import dry_run
-from ropewalk.runtime.folders import model_facts
-from ropewalk.runtime.look import Look
-from ropewalk.runtime.machine import machine_bytes
+from ropewalk.runtime.look.dryrun import dry_run
+from ropewalk.runtime.look.folders import model_facts
+from ropewalk.runtime.look.look import Look
+from ropewalk.runtime.look.machine import machine_bytes
 from ropewalk.runtime.recipe import built_in, read_recipe
 
 PAIR = {"prompt": "[ artists", "chosen": "love the parks .", "rejected": "love the rain ."}

@@ -30,12 +30,12 @@ from ropewalk.records.prompt import Json, Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Score
 from ropewalk.records.version import Draw
+from ropewalk.runtime.jobs.sample import as_job
 from ropewalk.runtime.lock import NAME as LOCK_FILE
 from ropewalk.runtime.lock import locked
 from ropewalk.runtime.progress import Progress, Silent
 from ropewalk.runtime.recipe import GRPORecipe, PPORecipe, SampleRecipe, read_recipe, recipe_text
 from ropewalk.runtime.run import Run
-from ropewalk.runtime.sample import as_job
 from ropewalk.runtime.sampler import Sampler, asking_of, model_of, open_sampler
 from ropewalk.tasks.task import Task
 

@@ -193,12 +193,12 @@ def test_seeds_decide_and_a_job_goes_on_after_its_last_chunk(
     policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fault I1, I5: equal seeds give equal rows; a job that was ended gives the rows of one that was not."""
-    monkeypatch.setattr("ropewalk.runtime.sample.CHUNK_LABELLED", 2)
+    monkeypatch.setattr("ropewalk.runtime.jobs.sample.CHUNK_LABELLED", 2)
     whole, tally = label(policy, tmp_path / "whole", **{"labels.rollouts": 3})
     again, _ = label(policy, tmp_path / "again", **{"labels.rollouts": 3})
     other, _ = label(policy, tmp_path / "other", **{"labels.rollouts": 3, "seed": 1})
     assert whole == again != other
-    monkeypatch.setattr("ropewalk.runtime.step_labels.MOST_AT_ONCE", 4)
+    monkeypatch.setattr("ropewalk.runtime.jobs.step_labels.MOST_AT_ONCE", 4)
     assert label(policy, tmp_path / "few at once", **{"labels.rollouts": 3}) == (whole, tally)
 
     calls = itertools.count()

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Prompt
 from ropewalk.rollout.config import Sampling
-from ropewalk.runtime.folders import ModelFacts, text_of
-from ropewalk.runtime.look import Look
+from ropewalk.runtime.look.folders import ModelFacts, text_of
+from ropewalk.runtime.look.look import Look
 from ropewalk.tasks.environments.formats import declared
 from ropewalk.tasks.environments.protocol import EnvironmentFactory
 from ropewalk.tasks.scoring.sandbox.shared import sandboxes

@@ -13,10 +13,10 @@ from ropewalk.records.files import read_jsonl
 from ropewalk.records.prompt import Message, Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Failed, Outcome, Score
-from ropewalk.runtime import select as module
+from ropewalk.runtime.jobs import select as module
+from ropewalk.runtime.jobs.select import SelectedPrompts, select
 from ropewalk.runtime.lock import locked
 from ropewalk.runtime.recipe import load_recipe
-from ropewalk.runtime.select import SelectedPrompts, select
 from ropewalk.runtime.train import train
 from ropewalk.tasks.config import PromptsTask
 from ropewalk.tasks.load import load_task

@@ -13,7 +13,7 @@ from ropewalk.models.export import save_policy
 from ropewalk.models.load import LoadedModel
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Message
-from ropewalk.runtime.chat import Chat, Turn
+from ropewalk.runtime.jobs.chat import Chat, Turn
 from ropewalk.runtime.recipe import read_recipe, recipe_text
 from ropewalk.runtime.run import Run
 from tests.fakes import BOS_ID, EOS_ID, PAD_ID, TURN_END_ID, byte_tokenizer, tiny_llama

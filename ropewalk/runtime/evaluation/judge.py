@@ -21,12 +21,12 @@ from ropewalk.records.prompt import Dialogue
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Score
 from ropewalk.runtime.config import Hardware
-from ropewalk.runtime.findings import Measure
-from ropewalk.runtime.judging.preferred import check_judge_file, is_judge_file
+from ropewalk.runtime.evaluation.findings import Measure
+from ropewalk.runtime.evaluation.policies import Drawn
+from ropewalk.runtime.evaluation.preferred import check_judge_file, is_judge_file
 from ropewalk.runtime.learned.calls import ROLE, LearnedCalls, learned_rewards
 from ropewalk.runtime.learned.outside import learned_scores, said_in_row
 from ropewalk.runtime.learned.read import Said, said_by
-from ropewalk.runtime.policy_eval import Drawn
 from ropewalk.runtime.prepare import language_of
 from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.recipe import GRPORecipe, PPORecipe, TrainingRecipe

@@ -11,13 +11,17 @@ from ropewalk.records.files import dumps, write_atomic
 from ropewalk.rollout.config import Sampling
 from ropewalk.runtime.assemble import the_task
 from ropewalk.runtime.config import GivenTask, TextRows
-from ropewalk.runtime.findings import Evaluation, SetFinding
-from ropewalk.runtime.judge import check_judge
-from ropewalk.runtime.pair_eval import completion_lengths, held_pairs, judged_sets, pair_finding, set_pairs
-from ropewalk.runtime.policy_eval import (
+from ropewalk.runtime.evaluation.findings import Evaluation, SetFinding
+from ropewalk.runtime.evaluation.judge import check_judge
+from ropewalk.runtime.evaluation.pairs import completion_lengths, held_pairs, judged_sets, pair_finding, set_pairs
+from ropewalk.runtime.evaluation.policies import (
     PolicyFolder,
     Question,
 )
+from ropewalk.runtime.evaluation.steps import held_steps, step_finding, step_scores
+from ropewalk.runtime.evaluation.suite import PairSet, Suite, TaskSet, TextSet, read_suite
+from ropewalk.runtime.evaluation.tasks import PolicyRecipe, asked_sets
+from ropewalk.runtime.evaluation.texts import held_texts, read_texts, set_texts, text_finding
 from ropewalk.runtime.prepare import Pair
 from ropewalk.runtime.progress import Progress, Silent
 from ropewalk.runtime.recipe import (
@@ -30,10 +34,6 @@ from ropewalk.runtime.recipe import (
     read_recipe,
 )
 from ropewalk.runtime.run import Run, model_folder, open_run
-from ropewalk.runtime.step_eval import held_steps, step_finding, step_scores
-from ropewalk.runtime.suite import PairSet, Suite, TaskSet, TextSet, read_suite
-from ropewalk.runtime.task_eval import PolicyRecipe, asked_sets
-from ropewalk.runtime.text_eval import held_texts, read_texts, set_texts, text_finding
 from ropewalk.tasks.config import CityCorpus
 from ropewalk.tasks.load import load_task
 from ropewalk.tasks.task import HELDOUT, Task

@@ -11,8 +11,8 @@ from ropewalk.records.prompt import Prompt
 from ropewalk.runtime.assemble import reward_of
 from ropewalk.runtime.config import Rollouts
 from ropewalk.runtime.flat import scored_part
-from ropewalk.runtime.look import Look
-from ropewalk.runtime.look_models import to_come
+from ropewalk.runtime.look.look import Look
+from ropewalk.runtime.look.models import to_come
 from ropewalk.runtime.recipe import OnlineRecipe
 from ropewalk.tasks.only import chosen_rows
 from ropewalk.tasks.task import TRAIN, Task

@@ -11,9 +11,9 @@ from ropewalk.models.chat import supervised_ids
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Sample, SamplingRecord
-from ropewalk.runtime.evaluate import evaluate
-from ropewalk.runtime.export import export
-from ropewalk.runtime.judge import check_judge, text_row, win_rate
+from ropewalk.runtime.evaluation.evaluate import evaluate
+from ropewalk.runtime.evaluation.judge import check_judge, text_row, win_rate
+from ropewalk.runtime.jobs.export import export
 from ropewalk.runtime.prepare import language_of
 from ropewalk.runtime.recipe import read_recipe
 from ropewalk.runtime.roles import FromPolicy

@@ -12,9 +12,9 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.files import read_jsonl
 from ropewalk.records.prompt import Message, Prompt
 from ropewalk.records.score import Failed, Outcome
+from ropewalk.runtime.jobs.sample import sample
+from ropewalk.runtime.jobs.score_file import Judge, ScoredFile, judge_of, score_file
 from ropewalk.runtime.run import Run
-from ropewalk.runtime.sample import sample
-from ropewalk.runtime.score_file import Judge, ScoredFile, judge_of, score_file
 from ropewalk.runtime.train import train
 from ropewalk.tasks.scoring.config import Component, Gate, LinearLength, Reward, ZScore
 from ropewalk.tasks.task import Task

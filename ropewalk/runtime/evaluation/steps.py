@@ -13,7 +13,7 @@ from ropewalk.data.intervals import Estimate, bootstrap_ratio
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Json
 from ropewalk.runtime.config import Hardware, StepFile
-from ropewalk.runtime.findings import Measure, SetFinding
+from ropewalk.runtime.evaluation.findings import Measure, SetFinding
 from ropewalk.runtime.learned.combine import sigmoid
 from ropewalk.runtime.prepare import language_of, step_rows
 from ropewalk.runtime.progress import Progress

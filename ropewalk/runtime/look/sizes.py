@@ -13,11 +13,11 @@ from ropewalk.plan.workload import Lengths, Workload
 from ropewalk.records.errors import InputError
 from ropewalk.runtime.assemble import asked_task, graph_of
 from ropewalk.runtime.config import GivenTask
-from ropewalk.runtime.dryrun import pair_texts, row_limit, row_texts, step_texts
-from ropewalk.runtime.folders import ModelFacts, text_of
-from ropewalk.runtime.look import Look
-from ropewalk.runtime.look_models import fresh_shape, online_shapes, other_facts, start_facts
-from ropewalk.runtime.look_worlds import said_tokens
+from ropewalk.runtime.look.dryrun import pair_texts, row_limit, row_texts, step_texts
+from ropewalk.runtime.look.folders import ModelFacts, text_of
+from ropewalk.runtime.look.look import Look
+from ropewalk.runtime.look.models import fresh_shape, online_shapes, other_facts, start_facts
+from ropewalk.runtime.look.worlds import said_tokens
 from ropewalk.runtime.recipe import (
     GRPORecipe,
     OnlineRecipe,

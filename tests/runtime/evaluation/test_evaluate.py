@@ -16,14 +16,14 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Sample, SamplingRecord
 from ropewalk.records.score import Failed, Outcome, Score
-from ropewalk.runtime.evaluate import evaluate
-from ropewalk.runtime.findings import Measure, SetFinding, rows
-from ropewalk.runtime.pair_eval import pair_finding
-from ropewalk.runtime.policy_eval import Drawn, compared, task_measures
+from ropewalk.runtime.evaluation.evaluate import evaluate
+from ropewalk.runtime.evaluation.findings import Measure, SetFinding, rows
+from ropewalk.runtime.evaluation.pairs import pair_finding
+from ropewalk.runtime.evaluation.policies import Drawn, compared, task_measures
+from ropewalk.runtime.evaluation.suite import read_suite
+from ropewalk.runtime.evaluation.tasks import with_reward
 from ropewalk.runtime.recipe import GRPORecipe, read_recipe
 from ropewalk.runtime.run import Run, open_run
-from ropewalk.runtime.suite import read_suite
-from ropewalk.runtime.task_eval import with_reward
 from ropewalk.runtime.train import train
 from ropewalk.tasks.task import Task
 from tests.runtime.conftest import copy_of

@@ -15,12 +15,12 @@ from ropewalk.records.prompt import PreferencePair, Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Score
 from ropewalk.runtime.config import Rollouts
+from ropewalk.runtime.jobs.step_labels import StepLabeller, Tally, check_one_turn, together
 from ropewalk.runtime.judging.judges import open_judge
 from ropewalk.runtime.progress import Progress, Silent
 from ropewalk.runtime.recipe import BradleyTerryLabels, JudgeLabels, SampleRecipe, StepLabels, read_recipe, recipe_text
 from ropewalk.runtime.run import Run
 from ropewalk.runtime.sampler import Sampler, asking_of, model_of, open_sampler
-from ropewalk.runtime.step_labels import StepLabeller, Tally, check_one_turn, together
 from ropewalk.tasks.city.pairs import label_pairs, pair_statistics
 from ropewalk.tasks.judging.labels import Rule, label
 from ropewalk.tasks.task import Task

@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification
 
 from ropewalk.records.errors import InputError
-from ropewalk.runtime.export import export
+from ropewalk.runtime.jobs.export import export
 from ropewalk.runtime.run import Run
 
 

@@ -8,13 +8,13 @@ from ropewalk.models.config import FolderModel, FreshModel
 from ropewalk.plan.shape import ModelShape
 from ropewalk.records.errors import InputError
 from ropewalk.runtime.assemble import graph_of, start_source
-from ropewalk.runtime.folders import Kind, ModelFacts, model_facts, strange_word
 from ropewalk.runtime.judging.calls import Judges, of_models, role_of
 from ropewalk.runtime.learned.calls import LearnedCalls, critic_role, learned_rewards
 from ropewalk.runtime.learned.check import check_reading
 from ropewalk.runtime.learned.config import Heads
 from ropewalk.runtime.learned.read import head_names, head_weights
-from ropewalk.runtime.look import Look
+from ropewalk.runtime.look.folders import Kind, ModelFacts, model_facts, strange_word
+from ropewalk.runtime.look.look import Look
 from ropewalk.runtime.recipe import OnlineRecipe, PPORecipe, SampleRecipe, SFTRecipe, TrainingRecipe
 from ropewalk.runtime.run import local_model, model_folder
 from ropewalk.tasks.city.task import VOCABULARY

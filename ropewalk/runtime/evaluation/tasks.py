@@ -11,11 +11,9 @@ from typing import TypeAlias
 from ropewalk.records.score import Abstain, Score
 from ropewalk.rollout.config import NativeEngineConfig
 from ropewalk.runtime.config import Hardware
-from ropewalk.runtime.findings import Measure, SetFinding
-from ropewalk.runtime.judge import Reading, learned_of, preferred, read_scores, win_rate, with_scores
-from ropewalk.runtime.judging.preferred import is_judge_file, preferences
-from ropewalk.runtime.learned.calls import learned_rewards
-from ropewalk.runtime.policy_eval import (
+from ropewalk.runtime.evaluation.findings import Measure, SetFinding
+from ropewalk.runtime.evaluation.judge import Reading, learned_of, preferred, read_scores, win_rate, with_scores
+from ropewalk.runtime.evaluation.policies import (
     Drawn,
     Place,
     PolicyFolder,
@@ -25,6 +23,8 @@ from ropewalk.runtime.policy_eval import (
     draw,
     task_measures,
 )
+from ropewalk.runtime.evaluation.preferred import is_judge_file, preferences
+from ropewalk.runtime.learned.calls import learned_rewards
 from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.recipe import GRPORecipe, PPORecipe, SFTRecipe
 from ropewalk.tasks.scoring.compose import about_sample, compose

@@ -5,8 +5,8 @@ import pytest
 from ropewalk.config.load import ConfigError
 from ropewalk.records.errors import InputError
 from ropewalk.runtime.assemble import graph_of
+from ropewalk.runtime.look.sizes import UNKNOWN_PROMPT, sizes_of
 from ropewalk.runtime.recipe import GRPORecipe, PPORecipe, SFTRecipe, built_in, read_recipe
-from ropewalk.runtime.sizes import UNKNOWN_PROMPT, sizes_of
 
 
 @pytest.mark.parametrize("name", ["city-ppo", "city-grpo", "grpo-sums"])

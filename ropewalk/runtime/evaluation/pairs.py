@@ -12,13 +12,13 @@ from ropewalk.data.intervals import Estimate, correlation, wilson
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Json
 from ropewalk.runtime.config import Hardware, PairFile
-from ropewalk.runtime.findings import Measure, SetFinding
-from ropewalk.runtime.policy_eval import compared
+from ropewalk.runtime.evaluation.findings import Measure, SetFinding
+from ropewalk.runtime.evaluation.policies import compared
+from ropewalk.runtime.evaluation.suite import PairSet
 from ropewalk.runtime.prepare import Pair, Pairs, language_of, pair_rows
 from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.roles import FromScorer
 from ropewalk.runtime.scorer import open_scorer
-from ropewalk.runtime.suite import PairSet
 
 Floats = npt.NDArray[np.float64]
 

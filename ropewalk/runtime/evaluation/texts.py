@@ -12,9 +12,9 @@ import numpy.typing as npt
 from ropewalk.data.intervals import bootstrap_ratio
 from ropewalk.records.errors import InputError
 from ropewalk.runtime.config import Hardware, TextRows
-from ropewalk.runtime.findings import Measure, SetFinding
+from ropewalk.runtime.evaluation.findings import Measure, SetFinding
+from ropewalk.runtime.evaluation.policies import PolicyFolder
 from ropewalk.runtime.hosts.open import open_crew
-from ropewalk.runtime.policy_eval import PolicyFolder
 from ropewalk.runtime.prepare import text_rows
 from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.sampler import policy_setup

@@ -21,8 +21,8 @@ from ropewalk.records.score import Abstain, Failed, Score
 from ropewalk.records.version import Draw
 from ropewalk.rollout.config import NativeEngineConfig, Sampling
 from ropewalk.runtime.config import Hardware
+from ropewalk.runtime.evaluation.findings import Measure
 from ropewalk.runtime.experience import TokenisedPrompts
-from ropewalk.runtime.findings import Measure
 from ropewalk.runtime.hosts.open import open_crew
 from ropewalk.runtime.prepare import language_of, sampling_record, tokenised_prompts
 from ropewalk.runtime.progress import Progress

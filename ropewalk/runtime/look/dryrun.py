@@ -33,11 +33,12 @@ from ropewalk.runtime.config import (
     StepFile,
     TextRows,
 )
-from ropewalk.runtime.folders import ModelFacts, Pieces, text_of
 from ropewalk.runtime.judging.calls import Judges, check_judge_names
 from ropewalk.runtime.learned.calls import check_names, learned_rewards
-from ropewalk.runtime.look import Look
-from ropewalk.runtime.look_models import (
+from ropewalk.runtime.look.folders import ModelFacts, Pieces, text_of
+from ropewalk.runtime.look.look import Look
+from ropewalk.runtime.look.machine import has_accelerator, machine_bytes
+from ropewalk.runtime.look.models import (
     TO_COME,
     fresh_shape,
     judge_facts,
@@ -46,9 +47,8 @@ from ropewalk.runtime.look_models import (
     start_facts,
     to_come,
 )
-from ropewalk.runtime.look_prompts import look_at_file, look_at_order
-from ropewalk.runtime.look_worlds import first_read, look_at_limits, said_tokens
-from ropewalk.runtime.machine import has_accelerator, machine_bytes
+from ropewalk.runtime.look.prompts import look_at_file, look_at_order
+from ropewalk.runtime.look.worlds import first_read, look_at_limits, said_tokens
 from ropewalk.runtime.recipe import (
     OnlineRecipe,
     PPORecipe,

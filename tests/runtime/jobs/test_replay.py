@@ -10,7 +10,7 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.files import read_samples, rollout_file
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Sample
-from ropewalk.runtime.replay import replay
+from ropewalk.runtime.jobs.replay import replay
 from ropewalk.runtime.run import Run
 from ropewalk.runtime.train import train
 from ropewalk.tasks.task import Task

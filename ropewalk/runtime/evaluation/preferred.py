@@ -14,10 +14,10 @@ from ropewalk.config.load import ConfigError, load, read_toml
 from ropewalk.records.errors import InputError
 from ropewalk.records.score import Score
 from ropewalk.runtime.config import Hardware
+from ropewalk.runtime.evaluation.policies import Drawn
 from ropewalk.runtime.hosts.open import open_crew
 from ropewalk.runtime.judging.calls import with_judges
 from ropewalk.runtime.judging.judges import check_judges, open_judge
-from ropewalk.runtime.policy_eval import Drawn
 from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.recipe import GRPORecipe, PPORecipe, TrainingRecipe
 from ropewalk.runtime.run import local_model

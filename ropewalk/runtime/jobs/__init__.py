@@ -1,0 +1,1 @@
+"""What is done beside training: sample, select, score a file, label steps, chat, replay, export, the laboratory."""
