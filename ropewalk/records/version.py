@@ -15,16 +15,24 @@ class PolicyVersion:
 
 @unique
 class Draw(IntEnum):
-    """What is drawn outside of training, by the iteration number that its seeds are made with.
+    """What is drawn outside of training's iterations, by the number that stands in place of theirs in its seeds.
 
-    No training has these numbers, and no two are equal: nothing is measured on samples that something was decided on.
+    No iteration has these numbers, no two are equal, and each is one place's own: nothing is measured on samples that
+    something was decided on, and what a job draws is not what a training run of the same seed draws.
     """
 
+    FIRST_STATISTICS = -1
     EVALUATION = -2
     FRESH_PAIRS = -3
     INITIAL = -4
     FRESH_SAMPLES = -5
     SELECTION = -6
+    SAMPLING = -7
+    STEP_ROLLOUTS = -8
+    INSIDE_TRAINING = -9
+    """Evaluation inside training, by which the best save may be chosen."""
+    CHAT = -10
+    PROBE = -11
 
 
 def sample_seed(run_seed: int, iteration: int, prompt_id: str, index: int) -> int:

@@ -14,7 +14,7 @@ from ropewalk.models.packed import token_batch
 from ropewalk.records.errors import RunStopped
 from ropewalk.records.packed import PackedBatch
 from ropewalk.records.sample import Completion, Request, SamplingRecord
-from ropewalk.records.version import PolicyVersion, sample_seed
+from ropewalk.records.version import Draw, PolicyVersion, sample_seed
 from ropewalk.rollout.protocol import RolloutEngine
 
 _PROMPT_TOKENS = (1, 2, 5, 12)
@@ -62,7 +62,7 @@ def _requests(network: Network, sampling: SamplingRecord) -> list[Request]:
     for index, tokens in enumerate(_PROMPT_TOKENS):
         if most is not None and tokens + new_tokens > most:
             continue
-        seed = sample_seed(0, 0, "probe", index)
+        seed = sample_seed(0, Draw.PROBE, "probe", index)
         ids = np.random.default_rng(index).integers(0, network.vocabulary_size, tokens, np.int64)
         asked.append(Request("probe", "probe", index, seed, ids, settings))
     return asked

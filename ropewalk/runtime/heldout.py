@@ -26,7 +26,7 @@ class HeldOutPrompts:
 
     def __call__(self, iteration: int) -> Mapping[str, Metric]:
         asked = list(zip(self.prompts.prompts, self.prompts.ids, strict=True))
-        scored = self.rollouts.draw(asked, group_size=self.samples, iteration=Draw.EVALUATION)
+        scored = self.rollouts.draw(asked, group_size=self.samples, iteration=Draw.INSIDE_TRAINING)
         found = {f"eval/{name}": metric for name, metric in outcome_metrics([s.scores for s in scored]).items()}
         task = self.rollouts.task
         solved = [task.solves(sample) for sample in scored]

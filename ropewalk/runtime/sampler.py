@@ -10,6 +10,7 @@ from ropewalk.models.config import FolderModel
 from ropewalk.models.language import Language
 from ropewalk.records.errors import InputError
 from ropewalk.records.sample import Sample
+from ropewalk.records.version import Draw
 from ropewalk.rollout.config import NativeEngineConfig, Sampling
 from ropewalk.runtime.assemble import asked_task
 from ropewalk.runtime.config import Hardware
@@ -47,10 +48,14 @@ class Sampler:
         )
         return order.next(order.start, count, 0.0)[0]
 
-    def samples(self, chosen: Sequence[int], *, group_size: int, iteration: int) -> list[Sample]:
-        """Scored samples of these prompts; (seed, iteration) decides what is drawn."""
+    def samples(
+        self, chosen: Sequence[int], *, group_size: int, draw: Draw, earlier: Sequence[int] = ()
+    ) -> list[Sample]:
+        """Scored samples of these prompts, after those that were drawn for the same before; the seed and what they are
+        drawn for decide them."""
         asked = [(self.prompts.prompts[i], self.prompts.ids[i]) for i in chosen]
-        return self.rollouts.draw(asked, group_size=group_size, iteration=iteration)
+        before = [self.prompts.prompts[i].id for i in earlier]
+        return self.rollouts.draw(asked, group_size=group_size, iteration=draw, earlier=before)
 
 
 def policy_setup(path: str, hardware: Hardware, engine: NativeEngineConfig | None, *, dtype: str = "float32") -> Setup:

@@ -11,6 +11,7 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.files import rollout_files
 from ropewalk.records.metric import Metric
 from ropewalk.records.sample import SamplingRecord
+from ropewalk.records.version import Draw
 from ropewalk.runtime.assemble import asked_task, graph_of, plan_of, reward_of, setup_of, start_source, the_task
 from ropewalk.runtime.book import Limits
 from ropewalk.runtime.clock import Stopwatch
@@ -265,12 +266,12 @@ def _prepare_replay(recipe: OnlineRecipe, origin: Run) -> tuple[Crew, Work]:
 def first_statistics(
     recipe: OnlineRecipe, reward: Reward, source: FreshRollouts, readers: Sequence[Reader]
 ) -> dict[str, dict[str, Any]]:
-    """Statistics of reward components that are measured on samples of the starting policy; iteration -1 is theirs."""
+    """Statistics of reward components that are measured on samples of the starting policy."""
     wanted = [c.normalise.samples for c in reward.components.values() if c.normalise.kind == "initial_mean"]
     if not wanted:
         return {}
     count = -(-max(wanted) // recipe.rollout.group_size)
-    experience = source.experience(-1, source.order.first(count))
+    experience = source.experience(Draw.FIRST_STATISTICS, source.order.first(count))
     for call in (call for reader in readers for call in reader.calls.graph_calls):
         asked = {"role": call.role, "batch": experience.batch, "outputs": outputs_of(call), "sampling": None}
         found = source.rollouts.crew.call("forward", **asked).result()

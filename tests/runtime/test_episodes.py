@@ -18,6 +18,7 @@ from ropewalk.records.errors import InputError, RunStopped
 from ropewalk.records.files import read_samples, rollout_files
 from ropewalk.records.prompt import Message, Prompt
 from ropewalk.records.sample import Sample
+from ropewalk.records.version import Draw
 from ropewalk.rollout.config import Episode, NativeEngineConfig, Sampling
 from ropewalk.runtime.config import Hardware
 from ropewalk.runtime.evaluation.evaluate import evaluate
@@ -368,7 +369,7 @@ def test_a_real_model_plays_by_its_own_template(smollm2: Path, tmp_path: Path) -
         task = Task(name, {"train": prompts}, {"reward": EpisodeReward()}, environment=world)
         asking = Asking(task, "train", sampling, Hardware(threads=1), NativeEngineConfig(), 0)
         with open_sampler(str(smollm2), asking, Silent()) as sampler:
-            samples = sampler.samples(range(len(prompts)), group_size=2, iteration=0)
+            samples = sampler.samples(range(len(prompts)), group_size=2, draw=Draw.SAMPLING)
             packed = pack_samples(samples, share_prompts=True)
             outputs = frozenset({"logprobs"})
             call = sampler.rollouts.crew.call(

@@ -138,7 +138,7 @@ def _draw(sampler: Sampler, question: Question, progress: Progress) -> Drawn:
     step = max(1, CHUNK_SAMPLES // question.samples)
     for start in range(0, count, step):
         chosen = range(start, min(start + step, count))
-        samples += sampler.samples(chosen, group_size=question.samples, iteration=Draw.EVALUATION)
+        samples += sampler.samples(chosen, group_size=question.samples, draw=Draw.EVALUATION)
         progress.advance(chosen.stop)
     return Drawn(sampler.prompts.prompts, samples, question.samples)
 

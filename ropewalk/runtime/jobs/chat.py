@@ -17,7 +17,7 @@ from ropewalk.parallel.groups import Group
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Message
 from ropewalk.records.sample import Completion, Request, SamplingRecord
-from ropewalk.records.version import sample_seed
+from ropewalk.records.version import Draw, sample_seed
 from ropewalk.rollout.config import NativeEngineConfig, Sampling
 from ropewalk.runtime.config import Hardware
 from ropewalk.runtime.prepare import language_of, sampling_record
@@ -103,7 +103,7 @@ class Chat:
         prompt, room = self._fit(text)
         sampling = replace(self.record, max_new_tokens=min(self.record.max_new_tokens, room))
         name = f"chat-{self._asked}"
-        request = Request(name, name, 0, sample_seed(self._seed, 0, name, 0), prompt, sampling)
+        request = Request(name, name, 0, sample_seed(self._seed, Draw.CHAT, name, 0), prompt, sampling)
         self._asked += 1
         return self._stream(text, request)
 

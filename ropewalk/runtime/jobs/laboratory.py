@@ -145,12 +145,12 @@ def measure(folder: Path, stages: Sequence[str], seed: int, progress: Progress) 
     with open_scorer(str(folder / "reward-model" / "model"), Hardware()) as scorer:
         with asked(folder / "pretrain", seed) as sampler:
             judge = judge_facts(sampler, scorer, seed)
-            initial = sampler.samples(range(FRESH_SAMPLES), group_size=4, iteration=Draw.INITIAL)
+            initial = sampler.samples(range(FRESH_SAMPLES), group_size=4, draw=Draw.INITIAL)
         runs = {}
         for done, name in enumerate(present):
             progress.advance(done + 1, name)
             with asked(folder / name, seed) as sampler:
-                fresh = sampler.samples(range(FRESH_SAMPLES), group_size=1, iteration=Draw.FRESH_SAMPLES)
+                fresh = sampler.samples(range(FRESH_SAMPLES), group_size=1, draw=Draw.FRESH_SAMPLES)
             runs[RUNS[name][0]] = run_facts(Run(folder / name).metrics(), fresh, scorer.samples(fresh))
     facts = Facts(seed, mean_score(initial, TRUTH), mean_score(initial, "grammatical"), judge, runs)
     Run(folder).write("laboratory.json", asdict(facts))
@@ -167,7 +167,7 @@ def asked(run: Path, seed: int) -> AbstractContextManager[Sampler]:
 
 def judge_facts(sampler: Sampler, scorer: RewardScorer, seed: int) -> JudgeFacts:
     """The reward model against labels and truth on fresh pairs of the starting policy, and its blind spot."""
-    samples = sampler.samples(range(FRESH_PAIRS), group_size=2, iteration=Draw.FRESH_PAIRS)
+    samples = sampler.samples(range(FRESH_PAIRS), group_size=2, draw=Draw.FRESH_PAIRS)
     prompts = {prompt.id: prompt for prompt in sampler.prompts.prompts}
     labelled = label_pairs(prompts, samples, seed + 1)
     statistics = pair_statistics(labelled.margins_P)

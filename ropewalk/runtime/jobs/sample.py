@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from ropewalk.records.files import dumps, write_atomic
 from ropewalk.records.prompt import PreferencePair, Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Score
+from ropewalk.records.version import Draw
 from ropewalk.runtime.config import Rollouts
 from ropewalk.runtime.jobs.step_labels import StepLabeller, Tally, check_one_turn, together
 from ropewalk.runtime.judging.judges import open_judge
@@ -84,10 +85,16 @@ def _draw(sampler: Sampler, job: SampleRecipe, progress: Progress) -> tuple[dict
     progress.begin("sampling", len(order))
     samples: list[Sample] = []
     for start in range(0, len(order), CHUNK_PROMPTS):
-        chosen = order[start : start + CHUNK_PROMPTS]
-        samples += sampler.samples(chosen, group_size=job.rollout.group_size, iteration=start)
-        progress.advance(start + len(chosen))
+        stop = min(start + CHUNK_PROMPTS, len(order))
+        samples += _samples(sampler, job, order, start, stop)
+        progress.advance(stop)
     return {p.id: p for p in (sampler.prompts.prompts[i] for i in order)}, samples
+
+
+def _samples(sampler: Sampler, job: SampleRecipe, order: Sequence[int], start: int, stop: int) -> list[Sample]:
+    """Those of one chunk: whatever the chunks are, each prompt has the same."""
+    group_size = job.rollout.group_size
+    return sampler.samples(order[start:stop], group_size=group_size, draw=Draw.SAMPLING, earlier=order[:start])
 
 
 def write_sample_file(path: Path, prompts: Mapping[str, Prompt], samples: list[Sample]) -> None:
@@ -166,17 +173,17 @@ def label_steps(job: SampleRecipe, config: StepLabels, run: Run, *, task: Task |
         progress.begin("labelling steps", len(order))
         parts = []
         for start in range(0, len(order), CHUNK_LABELLED):
-            chosen = order[start : start + CHUNK_LABELLED]
+            stop = min(start + CHUNK_LABELLED, len(order))
             parts.append(run.folder / PARTS / f"{start:08d}.json")
             if not parts[-1].exists():
                 parts[-1].parent.mkdir(exist_ok=True)
-                samples = sampler.samples(chosen, group_size=job.rollout.group_size, iteration=start)
-                prompts = {p.id: p for p in (sampler.prompts.prompts[i] for i in chosen)}
+                samples = _samples(sampler, job, order, start, stop)
+                prompts = {p.id: p for p in (sampler.prompts.prompts[i] for i in order[start:stop])}
                 labeller = StepLabeller(sampler, config, Tally())
-                rows = [dumps(row) for row in labeller.rows(samples, prompts, iteration=start)]
+                rows = [dumps(row) for row in labeller.rows(samples, prompts)]
                 part = {"samples": sample_lines(prompts, samples), "rows": rows, "tally": labeller.tally.to_json()}
                 write_atomic(parts[-1], dumps(part))
-            progress.advance(start + len(chosen))
+            progress.advance(stop)
     read = [json.loads(part.read_text("utf-8")) for part in parts]
     for place, name in ((run.samples_file, "samples"), (run.folder / "steps.jsonl", "rows")):
         write_atomic(place, "".join(line + "\n" for part in read for line in part[name]))

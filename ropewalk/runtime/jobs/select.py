@@ -244,7 +244,7 @@ def _draw(files: Files, sampler: Sampler, chosen: Sequence[int], count: int, pro
     step = max(1, CHUNK_SAMPLES // count)
     for start in range(done, len(chosen), step):
         part = chosen[start : start + step]
-        samples = sampler.samples(part, group_size=count, iteration=Draw.SELECTION)
+        samples = sampler.samples(part, group_size=count, draw=Draw.SELECTION)
         prompts = {p.id: p for p in (sampler.prompts.prompts[i] for i in part)}
         _append(files.samples, [_line(sample, prompts[sample.prompt_id], sampler.rollouts.task) for sample in samples])
         progress.advance(start + len(part))

@@ -19,7 +19,7 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Dialogue, Json, Prompt
 from ropewalk.records.sample import Completion, Request, Sample, sample_of
 from ropewalk.records.score import Failed
-from ropewalk.records.version import sample_seed
+from ropewalk.records.version import Draw, sample_seed
 from ropewalk.rollout.episode import check_failed, key_of
 from ropewalk.rollout.inbox import Inbox
 from ropewalk.rollout.native.text import Texts
@@ -91,9 +91,7 @@ class StepLabeller:
     config: StepLabels
     tally: Tally
 
-    def rows(
-        self, samples: Sequence[Sample], prompts: Mapping[str, Prompt], *, iteration: int
-    ) -> list[dict[str, Json]]:
+    def rows(self, samples: Sequence[Sample], prompts: Mapping[str, Prompt]) -> list[dict[str, Json]]:
         """A row for each completion with a labelled step, in order: the form that a process reward model trains on."""
         language = self.sampler.language
         cutter = step_cutter(language, self.config.step)
@@ -106,7 +104,7 @@ class StepLabeller:
                 steps[number] = found[0]
                 prefixes += [Prefix(number, step, *where) for step, where in enumerate(found[1])]
         values: dict[int, list[StepValue]] = {number: [] for number in steps}
-        for prefix, value in self._values(samples, prefixes, prompts, iteration).items():
+        for prefix, value in self._values(samples, prefixes, prompts).items():
             values[prefix.sample].append(value)
         made = [self._row(samples[n], prompts, texts, values[n]) for n, texts in steps.items()]
         return [row for row in made if row is not None]
@@ -132,14 +130,14 @@ class StepLabeller:
         return texts, [(end + 1, (ended and end + 1 == len(ids)) or end + 1 >= most) for end in ends]
 
     def _values(
-        self, samples: Sequence[Sample], prefixes: Sequence[Prefix], prompts: Mapping[str, Prompt], iteration: int
+        self, samples: Sequence[Sample], prefixes: Sequence[Prefix], prompts: Mapping[str, Prompt]
     ) -> dict[Prefix, StepValue]:
         task = self.sampler.rollouts.task
         asked: list[Request] = []
         of: list[Prefix] = []
         for prefix in prefixes:
             if not prefix.last:
-                requests = self._requests(samples[prefix.sample], prefix, iteration)
+                requests = self._requests(samples[prefix.sample], prefix)
                 asked += requests
                 of += [prefix] * len(requests)
         self.tally.rollouts += len(asked)
@@ -177,14 +175,14 @@ class StepLabeller:
             check_failed(failed, len(asked))
             return [verdict(rollouts.task, scored) for scored in pool.results()]
 
-    def _requests(self, sample: Sample, prefix: Prefix, iteration: int) -> list[Request]:
+    def _requests(self, sample: Sample, prefix: Prefix) -> list[Request]:
         said = np.flatnonzero(sample.policy_mask_T)[prefix.tokens - 1] + 1
         sampling = replace(sample.sampling, max_new_tokens=sample.sampling.max_new_tokens - prefix.tokens)
         group = f"{sample.group_id}/{sample.index}/step {prefix.step}"
         key = f"{sample.prompt_id}/{sample.index}/step {prefix.step}"
         ids, seed = sample.tokens_T[:said], self.sampler.rollouts.seed
         return [
-            Request(sample.prompt_id, group, number, sample_seed(seed, iteration, key, number), ids, sampling)
+            Request(sample.prompt_id, group, number, sample_seed(seed, Draw.STEP_ROLLOUTS, key, number), ids, sampling)
             for number in range(self.config.rollouts)
         ]
 

@@ -119,7 +119,7 @@ def prefixes(row: dict[str, Any]) -> Iterator[tuple[str, ...]]:
 
 def test_the_share_of_right_rollouts_is_the_exact_value_within_its_interval(policy: Path, tmp_path: Path) -> None:
     """Every completion of the world is enumerated; 95 % of the intervals hold the truth, and nearly all do at 4σ."""
-    rows, tally = label(policy, tmp_path / "run")
+    rows, tally = label(policy, tmp_path / "run", rollout={"prompts": len(PROMPTS), "group_size": 16})
     value = Truth(policy)
     inside, beyond, seen = 0, 0, 0
     for row in rows:
