@@ -1,6 +1,7 @@
 """From a recipe to its parts: call graph, roles, plan. Pure, and without torch: a dry run needs no more."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 
 from ropewalk.algorithms.methods import grpo, ppo, process_reward_model, reward_model, sft
 from ropewalk.config.schema import Section
@@ -9,6 +10,7 @@ from ropewalk.plan.execution import CallPlan, ExecutionPlan, default_plan
 from ropewalk.plan.graph import Call, CallGraph
 from ropewalk.plan.layout import Layout
 from ropewalk.records.errors import InputError
+from ropewalk.records.prompt import Prompt
 from ropewalk.rollout.config import Episode
 from ropewalk.runtime.config import GivenTask, PromptData
 from ropewalk.runtime.judging.calls import judge_calls, judge_engines, judge_roles
@@ -41,9 +43,10 @@ from ropewalk.runtime.roles import (
 )
 from ropewalk.runtime.run import local_model, model_folder
 from ropewalk.tasks.load import load_task
-from ropewalk.tasks.mixture import check_reward
+from ropewalk.tasks.mixture import check_parts, check_reward
 from ropewalk.tasks.only import narrowed
-from ropewalk.tasks.scoring.config import Component, Reward
+from ropewalk.tasks.scoring.config import Component, Mix, Reward
+from ropewalk.tasks.scoring.run import DOMAIN
 from ropewalk.tasks.task import Task, Vocabulary
 
 POLICY: frozenset[Head] = frozenset({"policy"})
@@ -71,11 +74,37 @@ def asked_task(recipe: OnlineRecipe | SampleRecipe, given: Task | None = None) -
 
 
 def reward_of(reward: Reward, task: Task) -> Reward:
-    """The reward with its components named: by default what the task is rewarded by."""
+    """The reward with its components named: by default what the task is rewarded by. Raises `InputError` where a part
+    of a mixture could not be rewarded."""
     if reward.components or not task.parts:
+        check_parts(reward, task)
         return reward
     check_reward(task)
     return reward.model_copy(update={"components": {name: Component() for name in task.rewarding}})
+
+
+def unscored(recipe: OnlineRecipe, task: Task) -> list[str]:
+    """What the reward looks at and nobody scores, each in a sentence with the nearest name."""
+    known = [*task.scorers, *recipe.judges, *(one.name for one in learned_rewards(recipe))]
+    said = []
+    for name, key in recipe.reward.looked_at().items():
+        if name not in known:
+            near = get_close_matches(name, known, n=1, cutoff=0.0)[:1] or known[:1]
+            what = key if name in recipe.reward.components else f"{key} = {name!r}"
+            said.append(f"{what} is scored by nobody: did you mean {near[0]!r}?")
+    return said
+
+
+def check_domains(reward: Reward, prompts: Sequence[Prompt]) -> None:
+    """Raises `InputError` for a share of a domain that no prompt is of: it would never act."""
+    named = reward.mix.domains if isinstance(reward.mix, Mix) else {}
+    there = {str(prompt.info.get(DOMAIN, "")) for prompt in prompts} if named else set()
+    for name in named:
+        if name not in there:
+            known = ", ".join(sorted(map(repr, there - {""}))[:8]) or "none: no prompt has an info.domain"
+            raise InputError(
+                f"reward.mix.domains names {name!r}, a domain that no training prompt is of (there are {known})"
+            )
 
 
 def graph_of(recipe: TrainingRecipe) -> CallGraph:

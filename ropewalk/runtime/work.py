@@ -12,7 +12,17 @@ from ropewalk.records.files import rollout_files
 from ropewalk.records.metric import Metric
 from ropewalk.records.sample import SamplingRecord
 from ropewalk.records.version import Draw
-from ropewalk.runtime.assemble import asked_task, graph_of, plan_of, reward_of, setup_of, start_source, the_task
+from ropewalk.runtime.assemble import (
+    asked_task,
+    check_domains,
+    graph_of,
+    plan_of,
+    reward_of,
+    setup_of,
+    start_source,
+    the_task,
+    unscored,
+)
 from ropewalk.runtime.book import Limits
 from ropewalk.runtime.clock import Stopwatch
 from ropewalk.runtime.config import NoEvaluation, RowEvaluation
@@ -64,7 +74,7 @@ from ropewalk.tasks.city.task import VOCABULARY
 from ropewalk.tasks.config import CityCorpus, MixtureTask
 from ropewalk.tasks.scoring.compose import about_sample, observe
 from ropewalk.tasks.scoring.config import Reward
-from ropewalk.tasks.task import HELDOUT, Task
+from ropewalk.tasks.task import HELDOUT, TRAIN, Task
 from ropewalk.training.packing import pack_pairs, pack_rows, pack_steps
 from ropewalk.training.schedule import StepPlan
 
@@ -163,6 +173,8 @@ def _held_rows(evaluate: RowEvaluation, held: Sequence[T]) -> Sequence[T]:
 
 def _prepare_online(recipe: OnlineRecipe, given: Task | None, progress: Progress) -> tuple[Crew, Work]:
     task = asked_task(recipe, given)
+    for said in unscored(recipe, task):
+        raise InputError(said)
     reward = reward_of(recipe.reward, task)
     check_names(learned_rewards(recipe), task.scorers)
     check_judge_names(recipe.judges, task.scorers)
@@ -173,7 +185,8 @@ def _prepare_online(recipe: OnlineRecipe, given: Task | None, progress: Progress
     sampling = sampling_record(recipe.sampling, language)
     _check_other_models(recipe, language)
     rules = rules_of(task, language, recipe.sampling, recipe.engine)
-    prompts = tokenised_prompts(task.split("train"), language, sampling, progress)
+    check_domains(reward, task.split(TRAIN))
+    prompts = tokenised_prompts(task.split(TRAIN), language, sampling, progress)
     held = _held_out(recipe, task, language, sampling, progress)
     setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=_steps(recipe))
     crew = open_crew(setup)

@@ -12,6 +12,7 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Sample
 from ropewalk.records.score import Abstain, Outcome
+from ropewalk.tasks.scoring.config import Reward
 from ropewalk.tasks.task import AtOnce, Scorer, Task
 
 
@@ -40,6 +41,38 @@ def check_reward(task: Task) -> None:
                 f"part {name!r} scores {' and '.join(both)}, each the first scorer of some part: say in "
                 "[reward.components] which of them count"
             )
+
+
+def check_parts(reward: Reward, task: Task) -> None:
+    """Refuse components by which the prompts of some part could never be rewarded.
+
+    A scorer abstains on the prompts of parts that have none of its name. So there a gate on it is never open, and a
+    part none of whose scorers is a component trains nothing. What the task does not score at all (judges, learned
+    rewards) is of every part.
+    """
+    for name, part in _leaves(task).items():
+        here = [c for c in reward.components if c in part.scorers or c not in task.scorers]
+        if reward.components and not here:
+            raise InputError(
+                f"part {name!r} is scored by none of [reward.components] ({', '.join(reward.components)}), so that it "
+                f"would train nothing: name one of its scorers too ({', '.join(part.scorers)})"
+            )
+        for component in here:
+            for number, gate in enumerate(reward.components[component].gates):
+                if gate.on in task.scorers and gate.on not in part.scorers and gate.abstained == "closed":
+                    raise InputError(
+                        f"reward.components.{component}.gates.{number} looks at {gate.on!r}, which part {name!r} does "
+                        "not have, so that it would never open there: give the part a scorer of that name, or set the "
+                        "gate's abstained = 'open'"
+                    )
+
+
+def _leaves(task: Task) -> dict[str, Task]:
+    """The parts of a mixture, and theirs, by name; none where the task is no mixture."""
+    found: dict[str, Task] = {}
+    for name, part in task.parts.items():
+        found |= {f"{name}/{inner}": leaf for inner, leaf in _leaves(part).items()} or {name: part}
+    return found
 
 
 def own_prompt(prompt: Prompt) -> Prompt:

@@ -1,5 +1,6 @@
 """A mixture: every prompt is scored, played and rewarded by its own task and no other."""
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,7 @@ from ropewalk.tasks.config import MixtureTask
 from ropewalk.tasks.load import load_task
 from ropewalk.tasks.mixture import mixture_task, own_prompt
 from ropewalk.tasks.scoring.compose import about_sample, compose
-from ropewalk.tasks.scoring.config import Component, Reward
+from ropewalk.tasks.scoring.config import Component, Gate, Reward
 from ropewalk.tasks.scoring.run import score_sample
 from ropewalk.tasks.task import Scorer, Task
 from tests.parity.beds import samples
@@ -145,3 +146,51 @@ def test_a_part_is_named_where_its_data_are_wrong() -> None:
     config = load(MixtureTask, {"parts": {"a": {"task": {"kind": "sums"}, "data": {"path": "x"}}}})
     with pytest.raises(InputError, match=r"task\.parts\.a: a task of kind 'sums' reads no data file"):
         load_task(config)
+
+
+def gated(**more: Any) -> Reward:
+    return Reward(components={"seen": Component(), "right": Component(), "other": Component(gates=(Gate(**more),))})
+
+
+def test_a_gate_that_could_never_open_in_a_part_is_refused(mixed: Task) -> None:
+    """Fault G12: on the prompts of a part without the gate's scorer the component would be silently worth nothing."""
+    with pytest.raises(InputError, match=r"reward\.components\.other\.gates\.0 looks at 'seen', which part 'right'"):
+        reward_of(gated(on="seen"), mixed)
+    assert reward_of(gated(on="seen", abstained="open"), mixed)
+    assert reward_of(gated(on="other"), mixed), "every part has it"
+    assert reward_of(gated(on="critic"), mixed), "a judge is of every part"
+    alone = Reward(components={"seen": Component(gates=(Gate(on="seen"),)), "right": Component()})
+    assert reward_of(alone, mixed) is alone, "the component itself is of the gate's part only"
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_part_that_no_component_scores_is_refused(mixed: Task, nested: bool) -> None:
+    """Fault G12: all of its rows would be invalid, and the part train nothing."""
+    task = mixture_task({"all": mixed, "more": part("more", {"seen": number(1)})}, {"all": 1, "more": 1})
+    name = "all/right" if nested else "right"
+    with pytest.raises(InputError, match=f"part '{name}' is scored by none of"):
+        reward_of(Reward(components={"seen": Component()}), task if nested else mixed)
+    judged = Reward(components={"seen": Component(), "critic": Component()})
+    assert reward_of(judged, mixed) is judged
+
+
+def test_what_is_refused_is_what_would_never_be_rewarded(mixed: Task) -> None:
+    """Fault G12: of all rewards of these scorers and gates exactly those are accepted by which a row of each part
+    is scored, and whose gates are decided there."""
+    names = ("seen", "right", "other")
+    for size in (1, 2, 3):
+        for chosen in itertools.permutations(names, size):
+            for on in names:
+                reward = Reward(components={n: Component(gates=(Gate(on=on, at_least=0.0),)) for n in chosen})
+                rows = [scored(mixed, prompt) for prompt in mixed.split("train")[::2]]
+                never = any(
+                    isinstance(row.scores[on], Abstain) and not isinstance(row.scores[name], Abstain)
+                    for row in rows
+                    for name in chosen
+                )
+                none = any(all(isinstance(row.scores[name], Abstain) for name in chosen) for row in rows)
+                if never or none:
+                    with pytest.raises(InputError, match=r"part '(left|right)'"):
+                        reward_of(reward, mixed)
+                else:
+                    assert reward_of(reward, mixed) is reward

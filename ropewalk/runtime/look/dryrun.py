@@ -5,7 +5,6 @@ that every tensor fits) is left to the run.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeAlias
 
@@ -22,7 +21,17 @@ from ropewalk.plan.shape import ModelShape
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Demonstration, Document, PreferencePair
 from ropewalk.rollout.config import NativeEngineConfig, Sampling, resolve
-from ropewalk.runtime.assemble import asked_task, formula_of, graph_of, job_graph, plan_of, reward_of, start_source
+from ropewalk.runtime.assemble import (
+    asked_task,
+    check_domains,
+    formula_of,
+    graph_of,
+    job_graph,
+    plan_of,
+    reward_of,
+    start_source,
+    unscored,
+)
 from ropewalk.runtime.config import (
     Demonstrations,
     Documents,
@@ -263,14 +272,11 @@ def _reward(recipe: OnlineRecipe, task: Task | None, found: Look) -> None:
         return
     learned = learned_rewards(recipe)
     found.attempt(lambda: check_names(learned, task.scorers))
-    known = [*task.scorers, *recipe.judges, *(one.name for one in learned)]
-    for name, key in recipe.reward.looked_at().items():
-        if name not in known:
-            near = get_close_matches(name, known, n=1, cutoff=0.0)[:1] or known[:1]
-            said = key if name in recipe.reward.components else f"{key} = {name!r}"
-            found.problem(f"{said} is scored by nobody: did you mean {near[0]!r}?")
+    for said in unscored(recipe, task):
+        found.problem(said)
     parts = [f"{component.weight:g} {name}" for name, component in recipe.reward.components.items()]
     reward = found.attempt(lambda: reward_of(recipe.reward, task))
+    found.attempt(lambda: check_domains(recipe.reward, task.split(TRAIN)))
     found.fact("reward", " + ".join(parts) or ", ".join(reward.components if reward else ()) or task.main_scorer)
 
 

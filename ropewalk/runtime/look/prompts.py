@@ -55,7 +55,7 @@ def _flat(recipe: OnlineRecipe, task: Task, found: Look) -> None:
     config = recipe.rollout.flat
     if isinstance(config, KeepFlat):
         return
-    found.attempt(lambda: scored_part(reward_of(recipe.reward, task), task))
+    found.attempt(lambda: scored_part(reward_of(recipe.reward, task), task, recipe.judges))
     wanted = recipe.rollout.prompts
     said = "are dropped"
     if isinstance(config, RefillFlat):

@@ -17,6 +17,8 @@ from ropewalk.runtime.look.folders import model_facts
 from ropewalk.runtime.look.look import Look
 from ropewalk.runtime.look.machine import machine_bytes
 from ropewalk.runtime.recipe import built_in, read_recipe
+from ropewalk.runtime.run import Run
+from ropewalk.runtime.train import train
 
 PAIR = {"prompt": "[ artists", "chosen": "love the parks .", "rejected": "love the rain ."}
 
@@ -55,6 +57,55 @@ def test_all_problems_are_found_at_once(tmp_path: Path) -> None:
     }
     problems = look("city-ppo", settings).problems
     assert [name for name in "abcd" if any(str(tmp_path / name) in problem for problem in problems)] == list("abcd")
+
+
+MIXED = {
+    "kind": "mixture",
+    "parts": {
+        "city": {"task": {"kind": "city", "prompts": 8}},
+        "sums": {"task": {"kind": "sums", "high": 9, "prompts": 8}},
+    },
+}
+TRUTH, CORRECT = {"truth": {"weight": 1.0}}, {"correct": {"weight": 1.0}}
+BOTH = {**TRUTH, **CORRECT}
+UNFIT: list[tuple[dict[str, Any], str]] = [
+    ({"task": MIXED, "reward.components": {**BOTH, "correct": {"gates": [{"on": "truth"}]}}}, "which part 'sums' does"),
+    ({"task": MIXED, "reward.components": TRUTH}, "part 'sums' is scored by none"),
+    ({"reward.components.truths.weight": 1.0}, "reward.components.truths is scored by nobody: did you mean 'truth'"),
+    ({"reward.components.truth.gates": [{"on": "sense"}]}, "gates.0.on = 'sense' is scored by nobody"),
+    ({"reward.length": {"kind": "cosine", "on": "sense", "limit_tokens": 9}}, "reward.length.on = 'sense'"),
+    (
+        {"reward.mix": {"kind": "judged", "judged": ["truth"], "domains": {"maths": 0.1}}},
+        "reward.mix.domains names 'maths', a domain that no training prompt is of",
+    ),
+]
+"""Settings by which a reward does not fit what it is given to, and why."""
+
+
+@pytest.mark.parametrize(("settings", "said"), UNFIT)
+def test_a_reward_that_does_not_fit_its_task_is_refused_by_a_look_and_before_a_run(
+    tiny_policy: Path, tmp_path: Path, settings: dict[str, Any], said: str
+) -> None:
+    """Faults Q3, G12: by both, in the same sentence; nothing has been drawn."""
+    given = {"start_from": str(tiny_policy), "hardware.threads": 1, **settings}
+    problems = look("city-grpo", given).problems
+    assert any(said in problem for problem in problems), problems
+    with pytest.raises(InputError) as told:
+        train("city-grpo", set=given, out=tmp_path / "run")
+    assert str(told.value) in problems and said in str(told.value)
+    assert not Run(tmp_path / "run").metrics()
+
+
+def test_a_judge_alone_may_say_which_groups_are_flat(tiny_policy: Path) -> None:
+    """It has been asked when groups are looked at; a reward model has not."""
+    critic = {"kind": "rubric", "by": {"kind": "server", "model": "m"}}
+    settings: dict[str, Any] = {
+        "start_from": str(tiny_policy),
+        "rollout.flat.kind": "drop",
+        "judges": {"critic": critic},
+        "reward.components": {"truth": {"gates": [{"on": "critic"}]}},
+    }
+    assert look("city-grpo", settings).problems == []
 
 
 def test_a_task_file_is_loaded_and_its_scorers_are_known(tiny_policy: Path, tmp_path: Path) -> None:
