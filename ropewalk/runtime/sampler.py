@@ -104,7 +104,7 @@ def open_sampler(path: str, asking: Asking, progress: Progress, *, dtype: str = 
     try:
         with sandboxes():
             scoring = {name: judge for name, judge in asking.judges.items() if name != asking.unasked}
-            judges = open_judges(scoring, crew)
+            judges = open_judges(scoring, crew, progress)
             rollouts = Rollouts(crew, asking.task, record, asking.seed, rules, asking.scorers, judges=judges)
             yield Sampler(rollouts, language, prompts)
     finally:

@@ -191,7 +191,7 @@ def _prepare_online(recipe: OnlineRecipe, given: Task | None, progress: Progress
     setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=_steps(recipe))
     crew = open_crew(setup)
     watch = Stopwatch()
-    judges = open_judges(recipe.judges, crew, reward)
+    judges = open_judges(recipe.judges, crew, progress, reward)
     drawing = Rollouts(crew, task, sampling, recipe.seed, rules, recipe.rollout.scorers, watch, judges)
     fresh = FreshRollouts(
         rollouts=drawing,

@@ -12,6 +12,7 @@ from ropewalk.records.prompt import Prompt
 from ropewalk.runtime.assemble import job_graph
 from ropewalk.runtime.judging.calls import judge_calls, judge_engines, judge_roles
 from ropewalk.runtime.judging.judges import open_judge
+from ropewalk.runtime.progress import Silent
 from ropewalk.runtime.recipe import SampleRecipe, read_recipe
 from ropewalk.runtime.train import train
 from ropewalk.tasks.judging.config import ModelJudge
@@ -50,7 +51,7 @@ def advised(bench: Any, name: str, settings: Mapping[str, Any]) -> Any:
         return said("Longer is better.\nVerdict: A\nScore: 7" if body["max_tokens"] > 16 else "7")
 
     with serving(script) as server, keys():
-        memory = open_judge("critic", judge, None).desk.memory  # type: ignore[arg-type]
+        memory = open_judge("critic", judge, None, Silent()).desk.memory  # type: ignore[arg-type]
         by = judge.by.model_copy(update={"base_url": server.url})
         opened = Judge("critic", judge, Desk(ServerAsker(by, sleep=clock.sleep), memory))
         texts = [sample(text, index=n) for n, text in enumerate(("a fig", "an apple", "two ripe plums", "kiwis", "x"))]

@@ -71,18 +71,18 @@ def preferences(
     """
     config = read_judge(path)
     progress.begin(f"asking the judge of {path}", sum(len(one.samples) for one in after))
-    with opened(config, hardware) as judge:
+    with opened(config, hardware, progress) as judge:
         return [_of_set(judge, *sides, progress) for sides in zip(before, after, strict=True)]
 
 
 @contextmanager
-def opened(config: PairwiseJudge, hardware: Hardware) -> Iterator[Judge]:
+def opened(config: PairwiseJudge, hardware: Hardware, progress: Progress) -> Iterator[Judge]:
     """The judge; its model, if it is one of the run, is in memory inside the block only."""
     folder = str(local_model(config.by.path)) if isinstance(config.by, ModelJudge) else ""
     setup = replace(policy_setup(folder, hardware, None), roles={})
     crew = open_crew(with_judges(setup, {NAME: config})) if folder else None
     try:
-        yield open_judge(NAME, config, crew)
+        yield open_judge(NAME, config, crew, progress)
     finally:
         if crew is not None:
             crew.close()

@@ -150,7 +150,7 @@ def label_by_judge(job: SampleRecipe, config: JudgeLabels, run: Run, *, task: Ta
     path, dtype = model_of(job)
     asking = replace(asking_of(job, task), judges=job.judges, unasked=config.judge)
     with open_sampler(path, asking, progress, dtype=dtype) as sampler:
-        judge = open_judge(config.judge, job.judges[config.judge], sampler.rollouts.crew)
+        judge = open_judge(config.judge, job.judges[config.judge], sampler.rollouts.crew, progress)
         prompts, samples = _draw(sampler, job, progress)
         write_sample_file(run.samples_file, prompts, samples)
         progress.begin(f"asking judge {config.judge}", len(samples))

@@ -20,6 +20,7 @@ from ropewalk.records.sample import Sample
 from ropewalk.runtime.crew import Crew
 from ropewalk.runtime.judging.asker import CrewAsker
 from ropewalk.runtime.judging.calls import role_of
+from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.run import local_model
 from ropewalk.runtime.stage_cache import cache_folder
 from ropewalk.tasks.judging.config import Memory, ModelJudge, PairwiseJudge, RubricJudge
@@ -48,8 +49,9 @@ def check_judges(judges: Mapping[str, PairwiseJudge | RubricJudge]) -> None:
             )
 
 
-def open_judge(name: str, config: PairwiseJudge | RubricJudge, crew: Crew | None) -> Judge:
-    """A judge of a recipe, ready to be asked; see `check_judges`. One behind a server needs no crew."""
+def open_judge(name: str, config: PairwiseJudge | RubricJudge, crew: Crew | None, progress: Progress) -> Judge:
+    """A judge of a recipe, ready to be asked; see `check_judges`. One behind a server needs no crew. That its answers
+    cannot be kept is said once."""
     asker: Asker
     if isinstance(config.by, ModelJudge):
         language = load_language(local_model(config.by.path))
@@ -58,14 +60,14 @@ def open_judge(name: str, config: PairwiseJudge | RubricJudge, crew: Crew | None
         asker = CrewAsker(crew, role_of(name), language, config.by.cache_tokens)
     else:
         asker = ServerAsker(config.by)
-    return Judge(name, config, Desk(asker, _memory(config.memory)))
+    return Judge(name, config, Desk(asker, _memory(config.memory, progress)))
 
 
-def _memory(config: object) -> AnswerFile | None:
+def _memory(config: object, progress: Progress) -> AnswerFile | None:
     if not isinstance(config, Memory):
         return None
     folder = cache_folder() / FOLDER if config.folder == "auto" else Path(config.folder)
-    return AnswerFile(folder, config.megabytes)
+    return AnswerFile(folder, config.megabytes, progress.say)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,8 @@ class Judges:
 NOBODY = Judges(())
 
 
-def open_judges(judges: Mapping[str, PairwiseJudge | RubricJudge], crew: Crew, reward: Reward | None = None) -> Judges:
+def open_judges(
+    judges: Mapping[str, PairwiseJudge | RubricJudge], crew: Crew, progress: Progress, reward: Reward | None = None
+) -> Judges:
     """The judges of a recipe."""
-    return Judges(tuple(open_judge(name, config, crew) for name, config in judges.items()), reward)
+    return Judges(tuple(open_judge(name, config, crew, progress) for name, config in judges.items()), reward)

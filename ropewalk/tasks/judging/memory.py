@@ -4,14 +4,14 @@
 
 A line is written whole or not at all, under a lock; a line that does not check is skipped, whatever became of it. When
 the file is larger than allowed, the newest half is written beside it and takes its place. What is lost costs a
-question, never an answer: nothing here decides what is right.
+question, never an answer: nothing here decides what is right. A folder that keeps nothing is told of, once.
 """
 
 import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,9 +27,11 @@ LONGEST_LINE = 2**20
 class AnswerFile:
     """A folder's answers by key. Nothing is kept in memory but where each line begins."""
 
-    def __init__(self, folder: Path, megabytes: int) -> None:
+    def __init__(self, folder: Path, megabytes: int, warn: Callable[[str], object] = lambda line: None) -> None:
         self.path = folder / FILE
         self.limit = megabytes * 2**20
+        self._warn = warn
+        self._warned = False
         self._places: dict[int, int] = {}
         """Offset of each key's newest line, by the key's number: many small answers fit into a file."""
         self._read = 0
@@ -43,7 +45,10 @@ class AnswerFile:
                 self._look(file)
                 places = {key: self._places.get(int(key, 16)) for key in keys}
                 found = {key: _answer(_line_at(file, place), key) for key, place in places.items() if place is not None}
-        except OSError:
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            self._tell(error)
             return {}
         return {key: answer for key, answer in found.items() if answer is not None}
 
@@ -58,8 +63,17 @@ class AnswerFile:
                 self._append(b"".join(lines))
                 if self.path.stat().st_size > self.limit:
                     self._shrink()
-        except OSError:
-            return
+        except OSError as error:
+            self._tell(error)
+
+    def _tell(self, error: OSError) -> None:
+        if not self._warned:
+            self._warned = True
+            why = error.strerror or str(error)
+            self._warn(
+                f"warning: answers of a judge cannot be kept in {self.path.parent} ({why}): equal questions are asked "
+                "again, so mend that folder, name another as memory.folder, or set memory.kind = 'none'"
+            )
 
     def _append(self, lines: bytes) -> None:
         """All lines, or the file as it was; under the lock. A torn end of an earlier crash gets its newline."""

@@ -22,6 +22,7 @@ from ropewalk.runtime.hosts.local import LocalCrew
 from ropewalk.runtime.judging.asker import CrewAsker
 from ropewalk.runtime.judging.calls import judge_calls, role_of, with_judges, without_judges
 from ropewalk.runtime.judging.judges import check_judges, open_judge
+from ropewalk.runtime.progress import Silent
 from ropewalk.runtime.roles import Setup
 from ropewalk.runtime.sampler import policy_setup
 from ropewalk.tasks.judging import pairwise
@@ -96,7 +97,7 @@ def test_a_choice_is_the_models_own_probability(folder: Path) -> None:
 def test_both_sides_of_a_pair_add_up_to_one_and_batching_does_not_matter(folder: Path) -> None:
     judge = config(folder)
     with crew_with(judge, folder) as crew:
-        opened = open_judge(NAME, judge, crew)
+        opened = open_judge(NAME, judge, crew, Silent())
         asked = [(PROMPTS["p"], a, b) for a in TEXTS for b in TEXTS if a != b]
         together = [c.preference for c in opened.compare(asked)]
         apart = [opened.compare([one])[0].preference for one in asked]
@@ -117,9 +118,9 @@ def test_two_ranks_judge_as_one(folder: Path, kind: str) -> None:
     found = []
     for host in HOSTS:
         with crew_with(judge, folder, host) as crew:
-            judged = open_judge(NAME, judge, crew).judge(PROMPTS, group(TEXTS), everybody)
+            judged = open_judge(NAME, judge, crew, Silent()).judge(PROMPTS, group(TEXTS), everybody)
             found.append([s.scores[NAME] for s in judged])
-            print_of = open_judge(NAME, judge, crew).desk.asker.fingerprint
+            print_of = open_judge(NAME, judge, crew, Silent()).desk.asker.fingerprint
             found[-1].append(print_of)  # type: ignore[arg-type]
     for one, two in zip(*found, strict=True):
         if isinstance(one, Score) and isinstance(two, Score):
@@ -132,7 +133,7 @@ def test_a_server_with_the_same_logprobs_says_the_same(folder: Path) -> None:
     judge = config(folder)
     by_server = PairwiseJudge(by=ServerJudge(model="x"), memory=NoMemory())
     with crew_with(judge, folder) as crew:
-        opened = open_judge(NAME, judge, crew)
+        opened = open_judge(NAME, judge, crew, Silent())
         by_model = scores_of(opened)
         inner = opened.desk.asker
 

@@ -10,6 +10,7 @@ from ropewalk.records.score import Failed, Score
 from ropewalk.runtime.judging.asker import CrewAsker
 from ropewalk.runtime.judging.calls import role_of
 from ropewalk.runtime.judging.judges import open_judge
+from ropewalk.runtime.progress import Silent
 from ropewalk.tasks.judging import pairwise
 from ropewalk.tasks.judging.config import ModelJudge, NoMemory, NoReasoning, PairwiseJudge
 from tests.runtime.judging.test_crew import NAME, crew_with
@@ -36,7 +37,7 @@ def test_both_sides_of_a_pair_add_up_to_one(smollm2: Path) -> None:
     judge = PairwiseJudge(by=ModelJudge(path=str(smollm2)), memory=NoMemory())
     with crew_with(judge, smollm2) as crew:
         assert role_of(NAME) in crew.worker.roles  # type: ignore[attr-defined]
-        opened = open_judge(NAME, judge, crew)
+        opened = open_judge(NAME, judge, crew, Silent())
         one, other = opened.compare([(PROMPT, "Paris", "I do not know"), (PROMPT, "I do not know", "Paris")])
     assert isinstance(one.preference, Score) and isinstance(other.preference, Score) and one.orders is not None
     assert one.preference.value + other.preference.value == pytest.approx(1.0, abs=1e-5)

@@ -18,7 +18,7 @@ from ropewalk.runtime.config import Hardware, PairFile
 from ropewalk.runtime.jobs.replay import replay
 from ropewalk.runtime.look.dryrun import dry_run
 from ropewalk.runtime.prepare import pair_rows
-from ropewalk.runtime.progress import Silent
+from ropewalk.runtime.progress import Progress, Silent
 from ropewalk.runtime.recipe import load_recipe, read_recipe, recipe_text
 from ropewalk.runtime.run import Run
 from ropewalk.runtime.scorer import open_scorer
@@ -70,11 +70,11 @@ def by_server(server: JudgeServer, **more: Any) -> dict[str, Any]:
     return {"kind": "pairwise", "by": by, "memory": NONE, **more}
 
 
-def run(data: Mapping[str, Any], place: Path) -> Run:
+def run(data: Mapping[str, Any], place: Path, progress: Progress | None = None) -> Run:
     """The recipe as a file, trained."""
     file = place.with_suffix(".toml")
     file.write_text(recipe_text(load_recipe(data)))
-    return train(file, out=place)
+    return train(file, out=place, progress=progress)
 
 
 @contextmanager
@@ -366,3 +366,39 @@ def test_labels_that_cannot_be_are_refused(changes: dict[str, Any], said: str) -
     with pytest.raises(ConfigError) as caught:
         read_recipe("city-judged-pairs", changes)
     assert said in str(caught.value)
+
+
+class Hears(Silent):
+    """Progress that keeps what is said."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+
+
+@pytest.mark.parametrize("job", ["train", "labels"])
+def test_a_run_says_once_that_its_judge_remembers_nothing(tiny_policy: Path, tmp_path: Path, job: str) -> None:
+    """Fault Q3: the run goes on, its result is that of a judge without memory, and one line says why it is slow."""
+    (tmp_path / "taken").write_text("a file")
+    memory = {"kind": "disk", "folder": str(tmp_path / "taken" / "inside")}
+    left = []
+    for name, kept in (("told", memory), ("plain", NONE)):
+        heard = Hears()
+        with serving(by_truth) as server:
+            given = recipe(tiny_policy, by_server(server, memory=kept))
+            if job == "labels":
+                names = ("start_from", "task", "sampling", "rollout", "hardware", "judges")
+                given = {name: given[name] for name in names}
+                given |= {"method": "sample", "labels": {"kind": "judge", "judge": "critic"}}
+            done = run(given, tmp_path / name, heard)
+        warnings = [line for line in heard.lines if line.startswith("warning: answers of a judge cannot be kept")]
+        assert len(warnings) == (name == "told"), heard.lines
+        left.append([done.samples_file.read_text(), *pair_lines(done)])
+    assert left[0] == left[1]
+
+
+def pair_lines(run: Run) -> list[str]:
+    path = run.folder / "pairs.jsonl"
+    return path.read_text().splitlines() if path.exists() else []

@@ -1,9 +1,11 @@
 """Answers on disk: the same with and without them, whatever befell the file, for any number of processes."""
 
+import contextlib
 import multiprocessing
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,9 @@ from ropewalk.records.prompt import Message
 from ropewalk.records.score import Failed
 from ropewalk.tasks.judging.config import PairwiseJudge
 from ropewalk.tasks.judging.desk import CHUNK_QUESTIONS, Desk
-from ropewalk.tasks.judging.memory import FILE, AnswerFile
+from ropewalk.tasks.judging.memory import FILE, LOCK, AnswerFile
 from ropewalk.tasks.judging.question import Answer, Question
+from tests.cli.disks import small_disk
 from tests.tasks.judging.askers import BY, Ruled, judge, prefers
 from tests.tasks.judging.test_judge import PROMPTS, everybody, group, length, scores
 
@@ -141,6 +144,55 @@ def test_a_place_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None:
     (tmp_path / FILE).mkdir()
     AnswerFile(tmp_path, 1).put({key(1): Answer("one")})
     assert AnswerFile(tmp_path, 1).get([key(1)]) == {}
+
+
+@pytest.mark.parametrize("harm", ["taken", "locked", "full", "unreadable"])
+def test_a_memory_that_keeps_nothing_is_told_of_once(tmp_path: Path, harm: str) -> None:
+    """Fault Q3: the setting is on and without effect; the answers are the same, and only one line says so."""
+    told: list[str] = []
+    said = Answer("yes" * 3000)
+    with harmed(tmp_path / "memory", harm) as folder:
+        for _ in range(3):
+            memory = AnswerFile(folder, 1, told.append)
+            replies = [Desk(Ruled(lambda _: said), memory).ask([question("a")]) for _ in range(3)]
+            assert [reply.answer for (reply,) in replies] == [said] * 3
+            (line,) = told
+            assert str(folder) in line and line.startswith("warning: ") and "memory.kind = 'none'" in line
+            told.clear()
+
+
+def test_a_memory_that_keeps_says_nothing(tmp_path: Path) -> None:
+    told: list[str] = []
+    for _ in range(2):
+        memory = AnswerFile(tmp_path / "not there yet", 1, told.append)
+        memory.get([key(1)])
+        memory.put({key(1): Answer("x" * 600_000), key(2): Answer("y" * 600_000), key(3): Answer("z" * 2**21)})
+    assert told == []
+
+
+@contextmanager
+def harmed(folder: Path, harm: str) -> Iterator[Path]:
+    """A folder in which no answer can be kept, or found again."""
+    with small_disk(folder, 8) as disk:
+        if harm == "taken":
+            (folder / "inside").write_text("a file")
+            yield folder / "inside"
+        elif harm == "unreadable":
+            (folder / FILE).mkdir()
+            yield folder
+        elif harm == "full":
+            _fill(folder / "filling")
+            yield folder
+        else:
+            (folder / LOCK).mkdir()  # what opening for writing refuses, to root as well
+            yield folder
+        disk.grow()
+
+
+def _fill(place: Path) -> None:
+    with contextlib.suppress(OSError), place.open("wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 512)
 
 
 def _write(folder: Path, first: int) -> None:
