@@ -19,11 +19,18 @@ from pathlib import Path
 import pytest
 
 from ropewalk.tasks.scoring.sandbox.inside.wire import encode
-from ropewalk.tasks.scoring.sandbox.limits import Limits
 from ropewalk.tasks.scoring.sandbox.pool import SandboxPool
 from ropewalk.tasks.scoring.sandbox.program import Call, Script, TestCode
 from ropewalk.tasks.scoring.sandbox.running import Gone
-from tests.tasks.scoring.sandbox.pools import ROOMY, ROOT, SHORT, bubblewrap_pool, footprint, need_bubblewrap
+from tests.tasks.scoring.sandbox.pools import (
+    PATIENT,
+    ROOMY,
+    ROOT,
+    SHORT,
+    bubblewrap_pool,
+    footprint,
+    need_bubblewrap,
+)
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 
@@ -107,7 +114,7 @@ def test_the_backlog_is_bounded_and_the_event_loop_keeps_running() -> None:
     with bubblewrap_pool(1) as pool:
         gate = threading.Event()
         room = 1 + 8
-        held = [pool.submit(lambda box: gate.wait(30)) for _ in range(room)]
+        held = [pool.submit(lambda box: gate.wait(120)) for _ in range(room)]
         late = threading.Thread(target=lambda: held.append(pool.submit(lambda box: True)))
         late.start()
 
@@ -119,8 +126,8 @@ def test_the_backlog_is_bounded_and_the_event_loop_keeps_running() -> None:
             return await waiting
 
         assert asyncio.run(beside())
-        late.join(30)
-        assert len(held) == room + 1 and all(future.result(30) for future in held)
+        late.join(60)
+        assert len(held) == room + 1 and all(future.result(60) for future in held)
 
 
 def test_large_sources_inputs_and_answers_come_through(pool: SandboxPool) -> None:
@@ -167,13 +174,12 @@ def test_processor_time_is_that_of_a_whole_life() -> None:
 
 
 def test_the_time_for_all_tests_is_one_budget() -> None:
-    limits = Limits(test_seconds=0.5, program_seconds=1.2)
+    """Each test takes half a second at least, and there are three seconds for all."""
+    limits = replace(PATIENT, test_seconds=0.5, program_seconds=3.0)
     with bubblewrap_pool(1, limits) as pool:
-        started = time.monotonic()
-        findings = pool.test("while True: pass", [Script() for _ in range(30)])
-        assert time.monotonic() - started < 6
-    assert {finding.status for finding in findings} == {"timeout", "not_reached"}
-    assert findings[0].status == "timeout" and findings[-1].status == "not_reached"
+        statuses = [finding.status for finding in pool.test("while True: pass", [Script()] * 30)]
+    reached = statuses.index("not_reached")
+    assert 1 <= reached <= 6 and statuses == ["timeout"] * reached + ["not_reached"] * (30 - reached)
 
 
 def test_a_verdict_without_the_tag_is_nobodys(pool: SandboxPool) -> None:
@@ -196,9 +202,9 @@ def test_packages_are_shown_by_name_and_only_then() -> None:
         "print(Version('1.0') < Version('2.0'), os.listdir('/packages'))\n"
     )
     need_bubblewrap()
-    with SandboxPool(1, packages=["packaging"]) as pool:
+    with SandboxPool(1, PATIENT, packages=["packaging"]) as pool:
         assert pool.test(source, [Script()])[0].stdout == "True ['packaging']\n"
-    with SandboxPool(1) as pool:
+    with SandboxPool(1, PATIENT) as pool:
         assert "No module named 'packaging'" in pool.test(source, [Script()])[0].detail
 
 
@@ -212,14 +218,13 @@ def test_a_pool_gives_back_all_it_took() -> None:
 
 OWNER = """
 import sys, threading
+from ropewalk.tasks.scoring.sandbox.limits import Limits
 from ropewalk.tasks.scoring.sandbox.pool import SandboxPool
 from ropewalk.tasks.scoring.sandbox.program import Script
-pool = SandboxPool(2, isolation=sys.argv[1])
-for kind in ("import time, os\\nos.fork()\\ntime.sleep(60)", "while True: pass"):
+pool = SandboxPool(2, Limits(test_seconds=200, program_seconds=200, cpu_seconds=200), isolation=sys.argv[1])
+for kind in ("import time, os\\nos.fork()\\ntime.sleep(200)", "while True: pass"):
     threading.Thread(target=pool.test, args=(kind, [Script()]), daemon=True).start()
-threading.Event().wait(1.5)
-print("running", flush=True)
-threading.Event().wait(60)
+threading.Event().wait(200)
 """
 
 
@@ -249,13 +254,16 @@ def test_programs_die_with_the_process_that_asked_even_when_it_is_killed(
     request.addfinalizer(lambda: shutil.rmtree(folder))
     Path(folder).chmod(0o755)
     environment = {**os.environ, "TMPDIR": folder}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY, env=environment) as owner:
-        assert owner.stdout is not None and owner.stdout.readline() == "running\n"
-        mine = {pid for pid in supervised() - others if is_below(pid, owner.pid)}
-        assert len(mine) >= 5 if isolation == "bubblewrap" else len(mine) >= 4
+    with subprocess.Popen(command, cwd=REPOSITORY, env=environment) as owner:
+        end = time.monotonic() + 60
+        # Two supervisors, a program of two processes and one of one; bubblewrap shows the same command line.
+        running = 7 if isolation == "bubblewrap" else 5
+        while len(mine := {pid for pid in supervised() - others if is_below(pid, owner.pid)}) < running:
+            assert time.monotonic() < end, mine
+            time.sleep(0.05)
         owner.send_signal(signal.SIGKILL)
-        owner.wait(10)
-    end = time.monotonic() + 15
+        owner.wait(60)
+    end = time.monotonic() + 60
     while (left := mine & supervised()) and time.monotonic() < end:
         time.sleep(0.05)
     assert left == set()
@@ -286,8 +294,9 @@ try:
         n += 1
 except OSError: pass
 print(n < 40)"""
-with SandboxPool(2, Limits(test_seconds=3, program_seconds=9), isolation=sys.argv[1]) as pool:
-    def say(name, source, request):
+PATIENT, BRIEF = Limits(test_seconds=60, program_seconds=120), Limits(test_seconds=3, program_seconds=9)
+with SandboxPool(2, PATIENT, isolation=sys.argv[1]) as pool, SandboxPool(1, BRIEF, isolation=sys.argv[1]) as brief:
+    def say(name, source, request, pool=pool):
         found = pool.test(source, [request])[0]
         out[name] = [found.status, str(found.value if found.value is not None else found.stdout)]
     say("call", "def f(x): return x + 1", Call("f", [1]))
@@ -296,7 +305,7 @@ with SandboxPool(2, Limits(test_seconds=3, program_seconds=9), isolation=sys.arg
     say("bomb", BOMB, Script())
     say("outside", "open('/etc/passwd').read()", Script())
     say("trace", "import ctypes, os\\nprint(ctypes.CDLL(None).ptrace(16, os.getppid(), 0, 0))", Script())
-    say("kill", "import os, signal\\nos.kill(os.getppid(), 9)\\nwhile True: pass", Script())
+    say("kill", "import os, signal\\nos.kill(os.getppid(), 9)\\nwhile True: pass", Script(), brief)
     say("again", "print(input())", Script("y"))
 print(json.dumps(out))
 '''
@@ -327,7 +336,7 @@ def run_as_somebody_else(isolation: str) -> dict[str, object]:
             [python, "-B", "-c", ORDINARY, isolation],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=240,
             env={"PATH": os.environ["PATH"], "PYTHONPATH": str(folder)},
             cwd="/",
             check=False,
