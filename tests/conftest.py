@@ -6,6 +6,7 @@ public data sets cannot be made from the checkout; without them their tests are 
 
 import os
 import secrets
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,8 +23,16 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 DATA = Path(os.environ.get("ROPEWALK_DATA") or ROOT.parent / "shared" / "data")
 
-hypothesis.settings.register_profile("fast", deadline=None, database=None, print_blob=True, max_examples=25)
-hypothesis.settings.register_profile("full", deadline=None, database=None, print_blob=True, max_examples=150)
+# How long an example takes says how busy the machine is: it is no property of a test.
+hypothesis.settings.register_profile(
+    "fast",
+    deadline=None,
+    database=None,
+    print_blob=True,
+    max_examples=25,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.register_profile("full", hypothesis.settings.get_profile("fast"), max_examples=150)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -32,6 +41,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        # Started in a shell's background, where Ctrl-C is ignored: the programs under test would inherit that.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     hypothesis.settings.load_profile("full" if config.getoption("--strict-real") else "fast")
     if config.getoption("--hypothesis-seed") is None:
         config.option.hypothesis_seed = os.environ["ROPEWALK_TEST_SEED"]
