@@ -53,6 +53,13 @@ class RowFile(Section):
     """Rows that say more than this, question and longest answer together, are refused and counted."""
 
 
+class DialogueFile(RowFile):
+    """Where rows that ask something come from."""
+
+    system: Annotated[str, Field(pattern=r"\S")] | None = None
+    """System message of all rows that have none of their own; their ids are as without it."""
+
+
 class Keep(Section):
     """Which prompts are worth training on, by the share of a policy's samples that pass."""
 

@@ -87,6 +87,12 @@ def _under(system: str, dialogue: Dialogue) -> Dialogue:
     return (Message("system", system), *messages)
 
 
+def with_system(dialogue: Dialogue, system: str) -> Dialogue:
+    """A dialogue with this system message before it, unless it has one of its own."""
+    own = not isinstance(dialogue, str) and dialogue[0].role == "system"
+    return dialogue if own else _under(system, dialogue)
+
+
 def document_text(fields: Mapping[str, Any]) -> str:
     """The `text` of a row for continued pretraining."""
     if "text" not in fields:

@@ -9,13 +9,13 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from ropewalk.data.columns import json_value, renamed
-from ropewalk.data.config import RowFile
-from ropewalk.data.forms import RefusedRow, document_text, parse, step_fields
+from ropewalk.data.config import DialogueFile, RowFile
+from ropewalk.data.forms import RefusedRow, document_text, parse, step_fields, with_system
 from ropewalk.data.rows import read_records
 from ropewalk.data.steps import says_something, steps_of, text_of_steps
 from ropewalk.records.errors import InputError
@@ -209,7 +209,7 @@ def _collect(
         try:
             if row_fault and (wrong := row_fault(row.fields)) is not None:
                 raise RefusedRow(f"it {wrong}")
-            made = record(renamed(row.fields, source.columns))
+            made = _with_system(record(renamed(row.fields, source.columns)), source)
             said = content(made)
             keys = {f"id {made.id}"} if by_id else {f"id {made.id}", f"content {content_hash(said)}"}
             if keys & seen:
@@ -224,6 +224,13 @@ def _collect(
     if not kept:
         raise InputError(f"{source.path} has no usable row: {report}")
     return kept, report
+
+
+def _with_system(made: R, source: RowFile) -> R:
+    """A record under the system message of its file, if that has one; its id stays."""
+    if isinstance(made, Document) or not isinstance(source, DialogueFile) or source.system is None:
+        return made
+    return replace(made, dialogue=with_system(made.dialogue, source.system))
 
 
 def _check_length(content: Json, limits: list[Limit]) -> None:

@@ -26,6 +26,7 @@ def prompt_ids(tokenizer: PreTrainedTokenizerFast, dialogue: Dialogue, tools: To
     if isinstance(dialogue, str):
         ids = _with_beginning(tokenizer, encode(tokenizer, dialogue))
     else:
+        _check_system(tokenizer, dialogue, tools)
         ids = _rendered(tokenizer, dialogue, generation=True, tools=tools)
     if not ids:
         raise InputError("a prompt without any token cannot be continued: give it some text")
@@ -95,6 +96,12 @@ def _added(
         )
     # Only a merge across the boundary differs; what was sampled there is the separate encoding.
     return encode(tokenizer, after[len(before) :])
+
+
+def _check_system(tokenizer: PreTrainedTokenizerFast, dialogue: Sequence[Message], tools: Tools) -> None:
+    system = dialogue[0].content.strip() if dialogue and dialogue[0].role == "system" else ""
+    if system and system not in rendered_text(tokenizer, dialogue, generation=True, tools=tools):
+        raise InputError(f"{named(tokenizer)} drops the system message {system[:40]!r}: {ALTERNATIVES}")
 
 
 def _check_no_end_inside(completion: str, ids: list[int], ends: tuple[int, ...]) -> None:

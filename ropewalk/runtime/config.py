@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from ropewalk.config.schema import Section
-from ropewalk.data.config import Curriculum, FlatGroups, KeepFlat, RowFile
+from ropewalk.data.config import Curriculum, DialogueFile, FlatGroups, KeepFlat, RowFile
 from ropewalk.tasks.config import CityCorpus, TaskSection
 from ropewalk.tasks.scoring.config import Reward
 
@@ -118,7 +118,7 @@ class Documents(RowFile):
     """Use only the first rows."""
 
 
-class Demonstrations(RowFile):
+class Demonstrations(DialogueFile):
     """Dialogues with the completion to imitate: only the completion's tokens are targets.
 
     Of preference pairs the chosen side is taken.
@@ -136,7 +136,7 @@ class Demonstrations(RowFile):
 TextRows = Annotated[Documents | Demonstrations | CityCorpus, Field(discriminator="kind")]
 
 
-class PairFile(RowFile):
+class PairFile(DialogueFile):
     """Preference pairs."""
 
     max_tokens: int = Field(default=1024, ge=2)
@@ -147,7 +147,7 @@ class PairFile(RowFile):
     """Use only the first pairs."""
 
 
-class StepFile(RowFile):
+class StepFile(DialogueFile):
     """Completions in steps, each step labelled."""
 
     step: str = Field(default="\n\n", min_length=1)
@@ -160,7 +160,7 @@ class StepFile(RowFile):
     """Use only the first rows."""
 
 
-class PromptData(RowFile):
+class PromptData(DialogueFile):
     """The file a task reads its prompts from."""
 
 

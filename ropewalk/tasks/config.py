@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from ropewalk.config.schema import Section, Seed
-from ropewalk.data.config import RowFile
+from ropewalk.data.config import DialogueFile
 from ropewalk.tasks.scoring.kinds.config import Scorers
 from ropewalk.tasks.scoring.numbers import AnswerPlace
 from ropewalk.tasks.scoring.sandbox.jail import Isolation
@@ -185,7 +185,7 @@ class MixturePart(Section):
     """Its share of the prompts that are drawn, against the other parts' weights."""
     task: OneTask
     """Prompts and scorers."""
-    data: RowFile | None = None
+    data: DialogueFile | None = None
     """The file of a task that reads one."""
 
 

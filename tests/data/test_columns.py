@@ -1,3 +1,5 @@
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -5,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from ropewalk.config.load import ConfigError, load
 from ropewalk.data.columns import renamed
-from ropewalk.data.config import Columns, RowFile
+from ropewalk.data.config import Columns, DialogueFile, RowFile
 from ropewalk.data.forms import RefusedRow
-from ropewalk.data.read import Limit, demonstrations, documents, pairs, prompts_rows
+from ropewalk.data.read import Limit, demonstrations, documents, labelled_steps, pairs, prompts_rows
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Message
+from ropewalk.runtime.config import Documents
 from tests.data.test_read import write
 
 TALK = [{"role": "user", "content": "u"}, {"role": "assistant", "content": "a"}]
@@ -168,3 +172,57 @@ def test_a_report_of_many_reasons_stays_short(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         prompts_rows(write(tmp_path / "x.jsonl", rows), gold_fault=lambda gold: f"is {gold}")
     assert len(str(caught.value)) < 1500 and "34 for 34 other reasons" in str(caught.value)
+
+
+FORMS: list[dict[str, Any]] = [
+    {"prompt": "q", "completion": "a", "chosen": "b", "rejected": "c", "steps": ["d", "e"], "labels": [0, 1]},
+    {"prompt": [{"role": "user", "content": "q"}], "completion": "a", "chosen": "b", "rejected": "c"},
+    {"conversations": [{"from": "human", "value": "q"}], "chosen": "b", "rejected": "c"},
+    {"question": "q", "answer": "so #### 1"},
+    {"chosen": "\n\nHuman: q\n\nAssistant: b", "rejected": "\n\nHuman: q\n\nAssistant: c"},
+]
+READERS: list[Callable[[RowFile], tuple[list[Any], Any]]] = [
+    demonstrations,
+    pairs,
+    prompts_rows,
+    lambda rows: labelled_steps(rows, "\n\n"),
+]
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_the_system_message_of_a_file_stands_before_each_row_that_has_none(tmp_path: Path, read: Any) -> None:
+    """Whatever form a row has; its id and all else of it are as without, and so is which prompts are held out."""
+    own = [{**row, "system": "own"} for row in FORMS]
+    said = 0
+    for number, row in enumerate([*FORMS, *own]):
+        path = write(tmp_path / f"{number}.jsonl", [row])
+        try:
+            (plain,), _ = read(DialogueFile(path=str(path)))
+        except InputError:
+            continue  # a form without what this reader asks for
+        (under,), report = read(DialogueFile(path=str(path), system="Be brief."))
+        assert report.refused == () and under.id == plain.id
+        messages = (Message("user", plain.dialogue),) if isinstance(plain.dialogue, str) else plain.dialogue
+        said += row in FORMS
+        wanted = messages if row in own else (Message("system", "Be brief."), *messages)
+        assert under == replace(plain, dialogue=wanted)
+    assert said
+
+
+def test_rows_that_become_equal_under_the_files_system_message_are_one(tmp_path: Path) -> None:
+    rows = [{"prompt": "q", "system": "s"}, {"prompt": [{"role": "user", "content": "q"}]}, {"prompt": "q", "id": "x"}]
+    (one,), report = prompts_rows(DialogueFile(path=str(write(tmp_path / "x.jsonl", rows)), system="s"))
+    assert one.dialogue == (Message("system", "s"), Message("user", "q"))
+    assert [why for _, why in report.refused] == ["its id or content repeats that of an earlier row"] * 2
+
+
+@pytest.mark.parametrize("system", ["", "  \n"])
+def test_a_system_message_of_nothing_is_refused(system: str) -> None:
+    with pytest.raises(ConfigError, match="system"):
+        load(DialogueFile, {"path": "x", "system": system})
+
+
+def test_documents_have_no_system_message() -> None:
+    """Fault Q3: it would change nothing."""
+    with pytest.raises(ConfigError, match="system"):
+        load(Documents, {"kind": "documents", "path": "x", "system": "Be brief."})

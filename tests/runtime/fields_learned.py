@@ -52,6 +52,7 @@ LEARNED: list[Row] = [
     Row("StepFile.held_out", "prm", {"data.held_out": 0.5}, "step_ids"),
     Row("StepFile.limit", "prm", {"data.limit": 9}, "step_ids"),
     Row("StepFile.split", "prm", {"data.split": "test"}, "read", given={"data.path": "@parts"}),
+    Row("StepFile.system", "prm", {"data.system": "Be brief."}, "read"),
     Row("StepFile.max_characters", "prm", {"data.max_characters": 24}, "read"),
     Row(
         "StepFile.columns",

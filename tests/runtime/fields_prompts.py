@@ -35,16 +35,20 @@ PROMPTS: list[Row] = [
     Row("MixtureTask.kind MixtureTask.parts", "mixed", {}, "task", other="sums"),
     Row("MixturePart.weight", "mixed", {"task.parts.made.weight": 3.0}, "order"),
     Row("MixturePart.task", "mixed", {"task.parts.made.task.high": 9}, "task"),
-    Row("MixturePart.data RowFile.path", "mixed", {"task.parts.read.data.path": "@columns.jsonl"}, "task"),
+    Row("MixturePart.data DialogueFile.path", "mixed", {"task.parts.read.data.path": "@columns.jsonl"}, "task"),
     Row(
-        "RowFile.split",
+        "DialogueFile.split",
         "mixed",
         {"task.parts.read.data.split": "test"},
         "task",
         given={"task.parts.read.data.path": "@parts"},
     ),
-    Row("RowFile.max_characters", "mixed", {"task.parts.read.data.max_characters": 7}, "task"),
-    Row("RowFile.columns", "mixed", {"task.parts.read.data.columns.prompt": "gold"}, "task"),
+    Row("DialogueFile.max_characters", "mixed", {"task.parts.read.data.max_characters": 7}, "task"),
+    Row("DialogueFile.system", "mixed", {"task.parts.read.data.system": "Be brief."}, "task"),
+    Row("PromptData.system", "prompts", {"data.system": "Be brief."}, "task"),
+    Row("Demonstrations.system", "demos", {"data.system": "Be brief."}, "read"),
+    Row("PairFile.system", "rm", {"data.system": "Be brief."}, "read"),
+    Row("DialogueFile.columns", "mixed", {"task.parts.read.data.columns.prompt": "gold"}, "task"),
     *(
         Row(fields, "grpo", {f"select.{key}": value}, "sifted", given=ASKED)
         for fields, key, value in (

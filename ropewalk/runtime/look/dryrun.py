@@ -57,6 +57,7 @@ from ropewalk.runtime.look.models import (
     to_come,
 )
 from ropewalk.runtime.look.prompts import look_at_file, look_at_order
+from ropewalk.runtime.look.words import look_at_words
 from ropewalk.runtime.look.worlds import first_read, look_at_limits, said_tokens
 from ropewalk.runtime.recipe import (
     OnlineRecipe,
@@ -141,7 +142,7 @@ def _sft(recipe: SFTRecipe, found: Look) -> None:
     model = start_facts(recipe, found)
     fresh = fresh_shape(recipe, found)
     shape = model.shape if model else fresh
-    rows = _rows(recipe.data, found, lambda: row_texts(recipe, found))
+    rows = _rows(recipe.data, found, lambda: row_texts(recipe, found, model))
     kept, longest = _fitting(rows, model, row_limit(recipe.data, shape), found)
     method = recipe.sft
     if kept:
@@ -156,7 +157,7 @@ def _reward_model(recipe: RewardModelRecipe, found: Look) -> None:
     model = start_facts(recipe, found)
     if isinstance(recipe.model, FreshModel):
         found.attempt(lambda: start_source(recipe, None))
-    rows = _rows(recipe.data, found, lambda: pair_texts(recipe, found))
+    rows = _rows(recipe.data, found, lambda: pair_texts(recipe, found, model))
     kept, longest = _fitting(rows, model, row_limit(recipe.data, model.shape if model else None), found, sides=2)
     method = recipe.pairwise
     if kept:
@@ -172,7 +173,7 @@ def _process_reward_model(recipe: ProcessRewardModelRecipe, found: Look) -> None
     model = start_facts(recipe, found)
     if isinstance(recipe.model, FreshModel):
         found.attempt(lambda: start_source(recipe, None))
-    rows = _rows(recipe.data, found, lambda: step_texts(recipe, found))
+    rows = _rows(recipe.data, found, lambda: step_texts(recipe, found, model))
     kept, longest = _fitting(rows, model, row_limit(recipe.data, model.shape if model else None), found)
     method = recipe.process
     if kept:
@@ -296,8 +297,7 @@ def _prompts(task: Task | None, name: str, model: ModelFacts | None, sampling: S
             )
         )
     prompts = found.attempt(lambda: task.split(name)) if task is not None else None
-    if prompts and not model.speaks and any(not isinstance(prompt.dialogue, str) for prompt in prompts):
-        found.problem(f"{model.folder} has no chat template and the prompts are conversations: take a chat model")
+    look_at_words(model, "prompts", [prompt.dialogue for prompt in prompts or ()], found)
     if task is None or not prompts:
         return 0
     look_at_limits(task, sampling, found)
@@ -329,7 +329,7 @@ def _rows(config: TextRows | PairFile | StepFile, found: Look, read: Callable[[]
     return found.attempt(read)
 
 
-def row_texts(recipe: SFTRecipe, found: Look) -> Texts:
+def row_texts(recipe: SFTRecipe, found: Look, model: ModelFacts | None = None) -> Texts:
     config = recipe.data
     rows: Sequence[Document | Demonstration]
     match config:
@@ -343,6 +343,7 @@ def row_texts(recipe: SFTRecipe, found: Look) -> Texts:
         case Demonstrations():
             rows, report = demonstrations(config)
     _told(config.path, report, found)
+    look_at_words(model, "rows", [row.dialogue for row in rows if isinstance(row, Demonstration)], found)
     given: list[Document | Demonstration] = list(rows[: config.limit])
     train, held = split(given, config.held_out)
     _held_out(recipe, len(held), found)
@@ -360,11 +361,12 @@ def _said(row: Document | Demonstration) -> Pieces:
     return (row.text,) if isinstance(row, Document) else (text_of(row.dialogue), row.completion)
 
 
-def pair_texts(recipe: RewardModelRecipe, found: Look) -> Texts:
+def pair_texts(recipe: RewardModelRecipe, found: Look, model: ModelFacts | None = None) -> Texts:
     """Both sides of every training pair, one after the other."""
     config = recipe.data
     rows, report = pairs(config)
     _told(config.path, report, found)
+    look_at_words(model, "rows", [row.dialogue for row in rows], found)
     train, held = split(rows[: config.limit], config.held_out)
     _held_out(recipe, len(held), found)
     if not train:
@@ -372,11 +374,12 @@ def pair_texts(recipe: RewardModelRecipe, found: Look) -> Texts:
     return [side for row in train for side in _sides(row)]
 
 
-def step_texts(recipe: ProcessRewardModelRecipe, found: Look) -> Texts:
+def step_texts(recipe: ProcessRewardModelRecipe, found: Look, model: ModelFacts | None = None) -> Texts:
     """Every training row as what is asked and what is said."""
     config = recipe.data
     rows, report = labelled_steps(config, config.step)
     _told(config.path, report, found)
+    look_at_words(model, "rows", [row.dialogue for row in rows], found)
     train, held = split(rows[: config.limit], config.held_out)
     _held_out(recipe, len(held), found)
     return [(text_of(row.dialogue), text_of_steps(row.steps, config.step, finished=row.finished)) for row in train]

@@ -32,9 +32,14 @@ class ModelFacts:
     """None where the folder has no tokenizer.json; transformers makes one from its other files."""
     eos_ids: tuple[int, ...]
     pad_id: int | None
-    speaks: bool
-    """Whether it has a chat template, and so can be asked in conversations."""
+    template: str
+    """Its chat template; empty if it has none."""
     notes: tuple[str, ...]
+
+    @property
+    def speaks(self) -> bool:
+        """Whether it has a chat template, and so can be asked in conversations."""
+        return bool(self.template)
 
     @property
     def words(self) -> Mapping[str, int] | None:
@@ -73,7 +78,7 @@ def model_facts(folder: Path, kind: Kind) -> ModelFacts:
         tokenizer=tokenizer,
         eos_ids=eos_ids_of(folder, config, words.get(_token(settings.get("eos_token")))),
         pad_id=pad_id,
-        speaks="chat_template" in settings or (folder / "chat_template.jinja").is_file(),
+        template=_template(folder, settings.get("chat_template")),
         notes=tuple(notes),
     )
 
@@ -138,6 +143,17 @@ def _tokenizer(folder: Path) -> Tokenizer | None:
     if not any((folder / name).is_file() for name in _SLOW_TOKENIZERS):
         raise InputError(f"{folder} has no tokenizer: copy tokenizer.json there")
     return None
+
+
+def _template(folder: Path, setting: Any) -> str:
+    """The chat template of a folder: a file of its own, or of tokenizer_config.json, perhaps one of several."""
+    path = folder / "chat_template.jinja"
+    if path.is_file():
+        return path.read_text("utf-8")
+    if isinstance(setting, list):
+        named = {str(one.get("name")): one.get("template") for one in setting if isinstance(one, Mapping)}
+        setting = named.get("default")
+    return setting if isinstance(setting, str) else ""
 
 
 def _token(setting: Any) -> str:
