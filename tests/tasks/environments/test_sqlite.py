@@ -15,6 +15,7 @@ from ropewalk.records.prompt import Prompt
 from ropewalk.tasks.environments.protocol import ToolCall
 from ropewalk.tasks.environments.sqlite import Database, QueryLimits, SqlKit
 from ropewalk.tasks.environments.tools import Toolbox
+from tests.seconds import processor_seconds
 
 ROWS = 1_000
 
@@ -34,7 +35,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def box(path: Path) -> Iterator[Toolbox]:
     before = hashlib.sha256(path.read_bytes()).digest()
-    kit = SqlKit(Database(path), QueryLimits(rows=5, steps=1_000_000, seconds=3))
+    kit = SqlKit(Database(path), QueryLimits(rows=5, steps=1_000_000, seconds=120))
     kit.begin(Prompt("p", "q"))
     yield Toolbox(kit.tools)
     kit.close()
@@ -131,11 +132,11 @@ HUGE = [
 
 
 @pytest.mark.parametrize("query", HUGE, ids=range(len(HUGE)))
-@pytest.mark.timeout(20)
 def test_what_asks_for_too_much_is_stopped(box: Toolbox, query: str) -> None:
-    """Fault G9."""
+    """Fault G9: by what is counted, long before the time is up."""
     text, _ = ask(box, query)
     assert len(text) < 5_000
+    assert processor_seconds(lambda: ask(box, query)) < 20
     assert ask(box, "SELECT count(*) FROM ships")[0] == f"count(*)\n{ROWS}"
 
 

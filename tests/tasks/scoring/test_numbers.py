@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 from pathlib import Path
-from time import perf_counter
 
 import pytest
 from hypothesis import assume, example, given
@@ -12,6 +11,7 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.score import Score
 from ropewalk.tasks.scoring.numbers import NumberScorer, compare, extract, parse_gold, parse_number
+from tests.seconds import processor_seconds
 from tests.tasks.samples import sample
 from tests.tasks.scoring.number_table import HOSTILE, LAST_NUMBER, MARKED, NOT_WHOLE, WHOLE
 
@@ -160,10 +160,8 @@ def test_hostile_text_is_unparsed_and_does_nothing(text: str, tmp_path: Path, mo
     """Fault G6: nothing is evaluated, nothing grows, and the honest samples after it are scored as before."""
     monkeypatch.chdir(tmp_path)
     assert compare(f"\\boxed{{{text}}}", Fraction(18)) == "unparsed"
-    start = perf_counter()
     for frame in ("{}", "#### {}", "the answer is {}"):
-        extract(frame.format(text))
-    assert perf_counter() - start < 0.5
+        assert processor_seconds(lambda frame=frame: extract(frame.format(text))) < 1  # type: ignore[misc]
     assert list(tmp_path.iterdir()) == []
     assert compare("#### 18", Fraction(18)) == "equal"
     assert compare("#### 17", Fraction(18)) == "different"
@@ -174,6 +172,4 @@ def test_hostile_text_is_unparsed_and_does_nothing(text: str, tmp_path: Path, mo
 )
 def test_time_is_linear_in_the_text(unit: str) -> None:
     """Fault G6: no text of a few kilobytes can hold the grader up."""
-    start = perf_counter()
-    extract(unit * (40_000 // len(unit)))
-    assert perf_counter() - start < 1.0
+    assert processor_seconds(lambda: extract(unit * (40_000 // len(unit)))) < 1

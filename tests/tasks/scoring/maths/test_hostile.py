@@ -1,8 +1,6 @@
 """No text of any size or shape holds the grader up, grows, or crashes it."""
 
 import sys
-from collections.abc import Callable
-from time import process_time
 
 import pytest
 from hypothesis import given
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 from ropewalk.tasks.scoring.maths.limits import MAX_BITS, MAX_DEPTH, MAX_DIGITS, MAX_LENGTH
 from ropewalk.tasks.scoring.maths.policy import Policy
 from ropewalk.tasks.scoring.maths.scorer import compare, grade
+from tests.seconds import processor_seconds
 
 SIZE = 100_000
 SECONDS = 0.25
@@ -61,23 +60,11 @@ FRAMES = ("{}", "#### {}", "\\boxed{{{}}}", "the answer is {}", "{} \\boxed{{1}}
 POLICIES = (Policy(), Policy(places=("formula", "last_line", "number")))
 
 
-def fastest(call: Callable[[], object]) -> float:
-    """Processor seconds of the faster of two runs."""
-    taken = []
-    for _ in range(2):
-        start = process_time()
-        call()
-        taken.append(process_time() - start)
-        if taken[-1] < SECONDS:
-            break
-    return min(taken)
-
-
 def _is_linear(unit: str, frames: tuple[str, ...]) -> None:
     for frame in frames:
         text = frame.format(unit * (SIZE // len(unit)))
         for policy in POLICIES:
-            assert fastest(lambda text=text, policy=policy: grade(text, "18", policy)) < SECONDS, frame  # type: ignore[misc]
+            assert processor_seconds(lambda text=text, policy=policy: grade(text, "18", policy)) < SECONDS, frame  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -165,7 +152,7 @@ GREEDY = [
 def test_no_answer_is_expensive(text: str) -> None:
     """Fault G6: size limits on powers, factorials, digits, terms and depth."""
     for other in (text, f"{text}+0", "18", "\\sqrt{2}+\\sin 1", "\\{1,2,3\\}", "0.123456"):
-        assert fastest(lambda other=other: compare(text, other)) < SECONDS, other  # type: ignore[misc]
+        assert processor_seconds(lambda other=other: compare(text, other)) < SECONDS, other  # type: ignore[misc]
     assert compare(text, text) != "different"
 
 
