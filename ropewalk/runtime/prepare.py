@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -96,16 +96,16 @@ def tokenised_prompts(
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
-    """Rows of a supervised recipe as ids."""
+class HeldOut(Generic[R]):
+    """Rows as ids, some of them held out."""
 
-    train: Sequence[Row]
-    held: Sequence[Row]
+    train: Sequence[R]
+    held: Sequence[R]
     ledger: DataLedger
     """Over the training rows."""
 
 
-def text_rows(config: TextRows, language: Language, seed: int, progress: Progress) -> Texts:
+def text_rows(config: TextRows, language: Language, seed: int, progress: Progress) -> HeldOut[Row]:
     """Rows of (ids, mask) of a supervised recipe, some of them held out by a hash of what they ask."""
     records = read_text(config, seed, progress)
     limit = language.max_positions or 1 << 30
@@ -124,10 +124,7 @@ def text_rows(config: TextRows, language: Language, seed: int, progress: Progres
         return np.array(fitted.ids, np.int64), np.array(fitted.mask)
 
     kept = _convert(records, row, lambda r: f"row {r.id}", progress)
-    rows = {record.id: fitted for record, fitted in kept}
-    share = 0.0 if isinstance(config, CityCorpus) else config.held_out
-    train, held = split([record for record, _ in kept], share)
-    return Texts([rows[r.id] for r in train], [rows[r.id] for r in held], _ledger(train, language, seed))
+    return _held_out(kept, 0.0 if isinstance(config, CityCorpus) else config.held_out, language, seed)
 
 
 def read_text(config: TextRows, seed: int, progress: Progress) -> Sequence[Document | Demonstration]:
@@ -145,17 +142,7 @@ def read_text(config: TextRows, seed: int, progress: Progress) -> Sequence[Docum
     return found[: config.limit]
 
 
-@dataclass(frozen=True, slots=True)
-class Pairs:
-    """Preference pairs as ids."""
-
-    train: Sequence[Pair]
-    held: Sequence[Pair]
-    ledger: DataLedger
-    """Over the training pairs."""
-
-
-def pair_rows(config: PairFile, language: Language, seed: int, progress: Progress) -> Pairs:
+def pair_rows(config: PairFile, language: Language, seed: int, progress: Progress) -> HeldOut[Pair]:
     """Pairs of a file, some of them held out by a hash of what they ask."""
     found, report = pairs(config)
     _say(str(report), report.refused, progress)
@@ -172,22 +159,10 @@ def pair_rows(config: PairFile, language: Language, seed: int, progress: Progres
         return (np.array(better.ids), np.array(better.mask)), (np.array(worse.ids), np.array(worse.mask))
 
     kept = _convert(found[: config.limit], pair, lambda p: f"pair {p.id}", progress)
-    rows = {record.id: row for record, row in kept}
-    train, held = split([record for record, _ in kept], config.held_out)
-    return Pairs([rows[r.id] for r in train], [rows[r.id] for r in held], _ledger(train, language, seed))
+    return _held_out(kept, config.held_out, language, seed)
 
 
-@dataclass(frozen=True, slots=True)
-class StepRows:
-    """Completions with labelled steps as ids."""
-
-    train: Sequence[StepRow]
-    held: Sequence[StepRow]
-    ledger: DataLedger
-    """Over the training rows."""
-
-
-def step_rows(config: StepFile, language: Language, seed: int, progress: Progress) -> StepRows:
+def step_rows(config: StepFile, language: Language, seed: int, progress: Progress) -> HeldOut[StepRow]:
     """Rows of a file, some of them held out by a hash of what they ask; the ends of steps are found in the ids, by the
     rule that finds them where the model rewards."""
     found, report = labelled_steps(config, config.step)
@@ -195,9 +170,7 @@ def step_rows(config: StepFile, language: Language, seed: int, progress: Progres
     limit = min(config.max_tokens, language.max_positions or 1 << 30)
     cutter = step_cutter(language, config.step)
     kept = _convert(found[: config.limit], lambda r: _step_row(r, cutter, language, limit), _row_name, progress)
-    rows = {record.id: row for record, row in kept}
-    train, held = split([record for record, _ in kept], config.held_out)
-    return StepRows([rows[r.id] for r in train], [rows[r.id] for r in held], _ledger(train, language, seed))
+    return _held_out(kept, config.held_out, language, seed)
 
 
 def _row_name(record: LabelledSteps) -> str:
@@ -221,6 +194,12 @@ def _step_row(record: LabelledSteps, cutter: StepCutter, language: Language, lim
         raise RefusedRow(f"its {len(record.labels)} steps end at {len(ends)} tokens of this model")
     prompt = int(np.argmax(said.policy_mask_T))
     return StepRow(said.tokens_T, said.policy_mask_T, [prompt + end for end in ends], record.labels)
+
+
+def _held_out(kept: Sequence[tuple[T, R]], share: float, language: Language, seed: int) -> HeldOut[R]:
+    rows = {record.id: row for record, row in kept}
+    train, held = split([record for record, _ in kept], share)
+    return HeldOut([rows[r.id] for r in train], [rows[r.id] for r in held], _ledger(train, language, seed))
 
 
 def ordered_prompts(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ropewalk.algorithms.config import GRPO, PPO
 from ropewalk.data.config import KeepFlat
@@ -10,6 +10,7 @@ from ropewalk.models.language import Language
 from ropewalk.records.errors import InputError
 from ropewalk.records.files import rollout_files
 from ropewalk.records.metric import Metric
+from ropewalk.records.packed import PackedBatch
 from ropewalk.records.sample import SamplingRecord
 from ropewalk.records.version import Draw
 from ropewalk.runtime.assemble import (
@@ -45,6 +46,8 @@ from ropewalk.runtime.learned.read import Reader
 from ropewalk.runtime.learned.readers import readers_of
 from ropewalk.runtime.loop import Credit, outputs_of, with_outputs
 from ropewalk.runtime.prepare import (
+    HeldOut,
+    Pair,
     check_same_words,
     language_of,
     ordered_prompts,
@@ -61,6 +64,7 @@ from ropewalk.runtime.recipe import (
     PPORecipe,
     ProcessRewardModelRecipe,
     RewardModelRecipe,
+    RowRecipe,
     SFTRecipe,
     TrainingRecipe,
 )
@@ -74,8 +78,8 @@ from ropewalk.tasks.city.task import VOCABULARY
 from ropewalk.tasks.config import CityCorpus, MixtureTask
 from ropewalk.tasks.scoring.compose import about_sample, observe
 from ropewalk.tasks.scoring.config import Reward
-from ropewalk.tasks.task import HELDOUT, TRAIN, Task
-from ropewalk.training.packing import pack_pairs, pack_rows, pack_steps
+from ropewalk.tasks.task import HELDOUT, TRAIN, Task, Vocabulary
+from ropewalk.training.packing import Row, StepRow, pack_pairs, pack_rows, pack_steps
 from ropewalk.training.schedule import StepPlan
 
 T = TypeVar("T")
@@ -108,58 +112,72 @@ def prepare(
     match recipe:
         case PPORecipe() | GRPORecipe() if replay_of is not None:
             return _prepare_replay(recipe, replay_of)
-        case SFTRecipe():
-            return _prepare_sft(recipe, progress)
-        case RewardModelRecipe():
-            return _prepare_pairs(recipe, progress)
-        case ProcessRewardModelRecipe():
-            return _prepare_steps(recipe, progress)
-        case _:
+        case PPORecipe() | GRPORecipe():
             return _prepare_online(recipe, task, progress)
+        case _:
+            return _prepare_rows(recipe, progress)
 
 
-def _prepare_sft(recipe: SFTRecipe, progress: Progress) -> tuple[Crew, Work]:
+@dataclass(frozen=True, slots=True)
+class RowWork(Generic[T]):
+    """What a method that learns from rows differs in."""
+
+    rows: HeldOut[T]
+    pack: Callable[[Sequence[T]], PackedBatch]
+    per_step: int
+    epochs: int
+    judge: Callable[[Crew, Sequence[T]], Callable[[int], Mapping[str, Metric]]]
+    """What evaluates on the rows held out."""
+    best_by: str
+    role: str
+    vocabulary: Vocabulary | None = None
+
+
+def _prepare_rows(recipe: RowRecipe, progress: Progress) -> tuple[Crew, Work]:
+    match recipe:
+        case SFTRecipe():
+            return _rows(recipe, _texts(recipe, progress))
+        case RewardModelRecipe():
+            return _rows(recipe, _pairs(recipe, progress))
+        case ProcessRewardModelRecipe():
+            return _rows(recipe, _labelled(recipe, progress))
+
+
+def _texts(recipe: SFTRecipe, progress: Progress) -> RowWork[Row]:
     vocabulary = VOCABULARY if isinstance(recipe.data, CityCorpus) else None
-    language = language_of(start_source(recipe, vocabulary))
-    texts = text_rows(recipe.data, language, recipe.seed, progress)
-    held = _held_rows(recipe.evaluate, texts.held)
-    steps = StepPlan.sweep(
-        len(texts.train), units_per_step=recipe.sft.rows_per_step, epochs=recipe.sft.epochs
-    ).total_steps
-    setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=steps, vocabulary=vocabulary)
-    crew = open_crew(setup)
-    source = EpochRows(texts.train, pack_rows, texts.ledger, recipe.sft.rows_per_step, recipe.sft.epochs)
-    limits = Limits(steps, minutes=recipe.stop_minutes)
-    work = Work(source, no_credit, limits, RunState(), best_by="-loss/nll", role="actor")
-    return crew, replace(work, evaluate=HeldOutTexts(crew, held) if held else None)
+    rows = text_rows(recipe.data, language_of(start_source(recipe, vocabulary)), recipe.seed, progress)
+    method = recipe.sft
+    return RowWork(rows, pack_rows, method.rows_per_step, method.epochs, HeldOutTexts, "-loss/nll", "actor", vocabulary)
 
 
-def _prepare_pairs(recipe: RewardModelRecipe, progress: Progress) -> tuple[Crew, Work]:
-    language = language_of(start_source(recipe, None))
-    rows = pair_rows(recipe.data, language, recipe.seed, progress)
-    held = _held_rows(recipe.evaluate, rows.held)
+def _pairs(recipe: RewardModelRecipe, progress: Progress) -> RowWork[Pair]:
+    rows = pair_rows(recipe.data, language_of(start_source(recipe, None)), recipe.seed, progress)
     method = recipe.pairwise
-    steps = StepPlan.sweep(len(rows.train), units_per_step=method.pairs_per_step, epochs=method.epochs).total_steps
-    setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=steps)
-    crew = open_crew(setup)
-    source = EpochRows(rows.train, pack_pairs, rows.ledger, method.pairs_per_step, method.epochs)
-    limits = Limits(steps, minutes=recipe.stop_minutes)
-    work = Work(source, no_credit, limits, RunState(), best_by="-loss/pairs", role="reward")
-    return crew, replace(work, evaluate=PairJudge(crew, held) if held else None)
+    return RowWork(rows, pack_pairs, method.pairs_per_step, method.epochs, PairJudge, "-loss/pairs", "reward")
 
 
-def _prepare_steps(recipe: ProcessRewardModelRecipe, progress: Progress) -> tuple[Crew, Work]:
-    language = language_of(start_source(recipe, None))
-    rows = step_rows(recipe.data, language, recipe.seed, progress)
-    held = _held_rows(recipe.evaluate, rows.held)
+def _labelled(recipe: ProcessRewardModelRecipe, progress: Progress) -> RowWork[StepRow]:
+    rows = step_rows(recipe.data, language_of(start_source(recipe, None)), recipe.seed, progress)
     method = recipe.process
-    steps = StepPlan.sweep(len(rows.train), units_per_step=method.rows_per_step, epochs=method.epochs).total_steps
-    setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=steps)
+    return RowWork(rows, pack_steps, method.rows_per_step, method.epochs, StepJudge, "-loss/steps", "reward")
+
+
+def _rows(recipe: RowRecipe, work: RowWork[T]) -> tuple[Crew, Work]:
+    """Each row once an epoch, in steps of so many."""
+    train = work.rows.train
+    held = _held_rows(recipe.evaluate, work.rows.held)
+    steps = StepPlan.sweep(len(train), units_per_step=work.per_step, epochs=work.epochs).total_steps
+    setup = setup_of(recipe, plan_of(recipe, graph_of(recipe)), steps=steps, vocabulary=work.vocabulary)
     crew = open_crew(setup)
-    source = EpochRows(rows.train, pack_steps, rows.ledger, method.rows_per_step, method.epochs)
-    limits = Limits(steps, minutes=recipe.stop_minutes)
-    work = Work(source, no_credit, limits, RunState(), best_by="-loss/steps", role="reward")
-    return crew, replace(work, evaluate=StepJudge(crew, held) if held else None)
+    return crew, Work(
+        EpochRows(train, work.pack, work.rows.ledger, work.per_step, work.epochs),
+        no_credit,
+        Limits(steps, minutes=recipe.stop_minutes),
+        RunState(),
+        best_by=work.best_by,
+        role=work.role,
+        evaluate=work.judge(crew, held) if held else None,
+    )
 
 
 def _held_rows(evaluate: RowEvaluation, held: Sequence[T]) -> Sequence[T]:

@@ -15,7 +15,7 @@ from ropewalk.runtime.config import Hardware, PairFile
 from ropewalk.runtime.evaluation.findings import Measure, SetFinding
 from ropewalk.runtime.evaluation.policies import compared
 from ropewalk.runtime.evaluation.suite import PairSet
-from ropewalk.runtime.prepare import Pair, Pairs, language_of, pair_rows
+from ropewalk.runtime.prepare import HeldOut, Pair, language_of, pair_rows
 from ropewalk.runtime.progress import Progress
 from ropewalk.runtime.roles import FromScorer
 from ropewalk.runtime.scorer import open_scorer
@@ -38,7 +38,7 @@ def set_pairs(one: PairSet, folder: str, progress: Progress) -> Sequence[Pair]:
     return _pairs(config, folder, 0, progress).train
 
 
-def _pairs(config: PairFile, folder: str, seed: int, progress: Progress) -> Pairs:
+def _pairs(config: PairFile, folder: str, seed: int, progress: Progress) -> HeldOut[Pair]:
     return pair_rows(config, language_of(FromScorer(folder)), seed, progress)
 
 

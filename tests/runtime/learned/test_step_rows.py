@@ -9,7 +9,7 @@ import pytest
 
 from ropewalk.records.errors import InputError
 from ropewalk.runtime.config import StepFile
-from ropewalk.runtime.prepare import StepRows, language_of, step_rows
+from ropewalk.runtime.prepare import HeldOut, language_of, step_rows
 from ropewalk.runtime.progress import Silent
 from ropewalk.runtime.roles import FromPolicy
 from ropewalk.training.packing import StepRow, pack_steps
@@ -32,7 +32,9 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return policy_folder(tmp_path_factory.mktemp("steps"))
 
 
-def read(policy: Path, folder: Path, rows: list[dict[str, Any]], said: Said | None = None, **more: Any) -> StepRows:
+def read(
+    policy: Path, folder: Path, rows: list[dict[str, Any]], said: Said | None = None, **more: Any
+) -> HeldOut[StepRow]:
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     language = language_of(FromPolicy(str(policy)))
     return step_rows(
