@@ -324,7 +324,7 @@ def test_a_world_that_hangs_is_left_behind_when_its_time_is_over(hangs_in: str) 
     started = time.monotonic()
     found = play(
         castings(lambda place: lambda: Count(log) if place else Hangs(log, hangs_in, gate), 2, 2),
-        limits=Episode(seconds=1.5, at_once=2),
+        limits=Episode(seconds=3.0, at_once=2),
     )
     assert time.monotonic() - started < 60
     assert found.ended() == [("done" if hangs_in == "close" else "seconds"), "done", "done", "done"]

@@ -191,7 +191,7 @@ def test_a_row_of_a_mixture_is_explained_by_its_own_part(
 def test_ctrl_c_in_the_middle_of_scoring_leaves_no_program_behind(tmp_path: Path) -> None:
     """Fault G9."""
     need_bubblewrap()
-    patient = "{ test_seconds = 60.0, program_seconds = 60.0, cpu_seconds = 60 }"
+    patient = "{ test_seconds = 200.0, program_seconds = 200.0, cpu_seconds = 200 }"
     score_folder(tmp_path, {"code": {"kind": "code"}})
     path = tmp_path / "task.toml"
     path.write_text(path.read_text() + f"\nsandbox = {patient}\n")
@@ -206,7 +206,7 @@ def test_ctrl_c_in_the_middle_of_scoring_leaves_no_program_behind(tmp_path: Path
             started.send_signal(signal.SIGINT)
             out, err = started.communicate(timeout=60)
             assert started.returncode == 130 and "Traceback" not in err and not out
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 60
             while any(Path(f"/proc/{pid}").exists() for pid in found) and time.monotonic() < deadline:
                 time.sleep(0.05)
             assert not [pid for pid in found if Path(f"/proc/{pid}").exists()]

@@ -210,7 +210,7 @@ def kill_and_resume(tmp_path: Path, policy: Path, moment: str, expected: dict[st
     context.set_forkserver_preload(PRELOAD)
     driver = context.Process(target=_driver, args=(str(recipe), str(out), mark, moment))
     driver.start()
-    driver.join(120)
+    driver.join(300)
     assert driver.exitcode == -signal.SIGKILL
     assert gone(lambda: marked(mark)), "a stage outlives its driver"
     finished = [name for name in STAGES if Run(out / name).status().get("state") == "finished"]
@@ -228,6 +228,7 @@ def touched(folder: Path) -> dict[str, int]:
 MOMENTS = ["after 0", "inside sft", "after 1", "inside pairs", "after 3", "inside ppo"]
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_a_killed_driver_leaves_no_process_and_a_chain_that_goes_on(
     tmp_path: Path, tiny_policy: Path, whole_chain: dict[str, Any], grid_seed: int
@@ -238,6 +239,7 @@ def test_a_killed_driver_leaves_no_process_and_a_chain_that_goes_on(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_driver_killed_at_any_moment(

@@ -143,7 +143,7 @@ def release() -> Iterator[threading.Event]:
     yield event
     event.set()
     for thread in list(tools._unfinished):
-        thread.join(5)
+        thread.join(60)
 
 
 def test_a_late_function_is_given_up_and_many_of_them_fail_the_episode(release: threading.Event) -> None:
@@ -158,7 +158,7 @@ def test_a_late_function_is_given_up_and_many_of_them_fail_the_episode(release: 
     assert Toolbox([tool(bounded=True)]).answer(ToolCall("repeat", {"word": "a"})).text == "ok"
     release.set()
     for thread in list(tools._unfinished):
-        thread.join(5)
+        thread.join(60)
     assert told({"word": "a"})[0] == "ok"
 
 

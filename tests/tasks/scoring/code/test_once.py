@@ -13,7 +13,7 @@ def test_all_who_ask_at_once_wait_for_one_making() -> None:
     made, gate = [], threading.Event()
 
     def make() -> int:
-        gate.wait(10)
+        gate.wait(60)
         made.append(1)
         return 7
 

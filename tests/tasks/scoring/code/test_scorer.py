@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -21,7 +22,7 @@ from ropewalk.tasks.scoring.sandbox.box import Box, SandboxFault
 from ropewalk.tasks.scoring.sandbox.pool import SandboxPool
 from ropewalk.tasks.task import Task
 from tests.tasks.samples import sample
-from tests.tasks.scoring.sandbox.pools import ROOMY, SHORT, bubblewrap_pool
+from tests.tasks.scoring.sandbox.pools import PATIENT, ROOMY, bubblewrap_pool
 
 PROMPT = Prompt(
     id="p",
@@ -80,7 +81,7 @@ def test_layers_of_programs_of_rising_worth(pool: SandboxPool) -> None:
 
 
 def test_a_limit_is_a_wrong_answer_with_a_count_of_its_own() -> None:
-    with bubblewrap_pool(2, SHORT) as pool:
+    with bubblewrap_pool(2, replace(PATIENT, cpu_seconds=1)) as pool:
         found = all_outcomes(pool, said(LOOPS_ON_20))
     assert found["code_public"] == Score(0.5) and worth(found["code"]) == pytest.approx(0.35)
     assert found["code_timeout"] == Score(0.5) and found["code_raised"] == Score(0.0)

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -9,10 +10,9 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.score import Failed, Outcome, Score
 from ropewalk.tasks.scoring.code.smt import SmtScorer, smt_problem
-from ropewalk.tasks.scoring.sandbox.limits import Limits
 from ropewalk.tasks.scoring.sandbox.pool import SandboxPool
 from tests.tasks.samples import sample
-from tests.tasks.scoring.sandbox.pools import need_bubblewrap
+from tests.tasks.scoring.sandbox.pools import PATIENT, need_bubblewrap
 
 SUM = "(declare-const x Int)(declare-const y Int)(assert (= (+ x y) 10))(assert (> x y))"
 REAL = "(declare-fun r () Real)(assert (= (* 3 r) 1.0))"
@@ -77,11 +77,15 @@ ANSWERS: list[tuple[str, str, str, Outcome]] = [
 
 
 @pytest.fixture(scope="module")
-def scorer() -> Iterator[SmtScorer]:
+def pool() -> Iterator[SandboxPool]:
     need_bubblewrap()
-    limits = Limits(test_seconds=20, program_seconds=40, cpu_seconds=20, memory_bytes=2**30)
-    with SandboxPool(2, limits, packages=["z3"]) as pool:
-        yield SmtScorer(pool, solver_seconds=2)
+    with SandboxPool(2, replace(PATIENT, memory_bytes=2**30), packages=["z3"]) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def scorer(pool: SandboxPool) -> SmtScorer:
+    return SmtScorer(pool, solver_seconds=50)
 
 
 def problem(kind: str, text: str) -> Prompt:
@@ -99,10 +103,10 @@ def test_the_table(scorer: SmtScorer, kind: str, text: str, answer: str, outcome
     assert scorer(problem(kind, text), sample(answer)) == outcome
 
 
-def test_what_z3_cannot_decide_is_no_verdict(scorer: SmtScorer) -> None:
+def test_what_z3_cannot_decide_is_no_verdict(pool: SandboxPool) -> None:
     declared = "(declare-const x Int)(declare-const y Int)(declare-const z Int)"
     cubes = f"{declared}(assert (= (+ (* x x x) (* y y y) (* z z z)) ANSWER))"
-    found = scorer(problem("term", cubes), sample("114"))
+    found = SmtScorer(pool, solver_seconds=2)(problem("term", cubes), sample("114"))
     assert isinstance(found, Failed) and found.reason == "timeout"
 
 
