@@ -10,7 +10,6 @@ from ropewalk.models.config import FolderModel
 from ropewalk.models.language import Language
 from ropewalk.records.errors import InputError
 from ropewalk.records.sample import Sample
-from ropewalk.records.version import Draw
 from ropewalk.rollout.config import NativeEngineConfig, Sampling
 from ropewalk.runtime.assemble import asked_task
 from ropewalk.runtime.config import Hardware
@@ -49,7 +48,7 @@ class Sampler:
         return order.next(order.start, count, 0.0)[0]
 
     def samples(
-        self, chosen: Sequence[int], *, group_size: int, draw: Draw, earlier: Sequence[int] = ()
+        self, chosen: Sequence[int], *, group_size: int, draw: int, earlier: Sequence[int] = ()
     ) -> list[Sample]:
         """Scored samples of these prompts, after those that were drawn for the same before; the seed and what they are
         drawn for decide them."""

@@ -92,8 +92,14 @@ def _draw(sampler: Sampler, job: SampleRecipe, progress: Progress) -> tuple[dict
 
 
 def _samples(sampler: Sampler, job: SampleRecipe, order: Sequence[int], start: int, stop: int) -> list[Sample]:
-    """Those of one chunk: whatever the chunks are, each prompt has the same."""
+    """Those of one chunk: whatever the chunks are, each prompt has the same.
+
+    The laboratory's pairs alone are drawn by their chunk's number, as they were when what is told of it was measured:
+    its claims hold for the pairs of the seeds 0-4, and not for every draw of 2,000 noisy labels.
+    """
     group_size = job.rollout.group_size
+    if isinstance(job.labels, BradleyTerryLabels):
+        return sampler.samples(order[start:stop], group_size=group_size, draw=start)
     return sampler.samples(order[start:stop], group_size=group_size, draw=Draw.SAMPLING, earlier=order[:start])
 
 
