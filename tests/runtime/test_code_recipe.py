@@ -54,13 +54,17 @@ def rows_of(bodies: Sequence[str]) -> list[dict[str, Any]]:
     ]
 
 
+PATIENT = {"task.scorers.program.sandbox.test_seconds": 60.0, "task.scorers.program.sandbox.program_seconds": 120.0}
+"""On a busy machine honest programs may take seconds; what never ends is ended by its processor time."""
+
+
 def settings(policy: Path, data: Path) -> dict[str, Any]:
     return {
         "model": "none",
         "start_from": str(policy),
         "data.path": str(data),
         "task.scorers.program.form": "continuation",
-        "task.scorers.program.sandbox.test_seconds": 1.0,
+        **PATIENT,
         "sampling.max_new_tokens": 8,
         "rollout.prompts": 12,
         "rollout.group_size": 2,
@@ -105,7 +109,7 @@ def test_the_recipe_passes_a_dry_run_and_names_its_scorers(tiny_policy: Path, tm
 
 def test_a_row_is_explained_in_words(tmp_path: Path) -> None:
     data = jsonl(tmp_path / "rows.jsonl", [*rows_of(["right", "wrong"])])
-    asked = {"data.path": str(data), "task.scorers.program.sandbox.test_seconds": 1.0}
+    asked = {"data.path": str(data), **PATIENT, "task.scorers.program.sandbox.cpu_seconds": 1}
     fenced = {name: f"```python\ndef add(a, b):\n    {body}\n```" for name, (body, _) in BODIES.items()}
     told = [{"prompt_id": "right 0", "completion": text} for text in (*fenced.values(), "no program")]
     found = score_file("grpo-code", jsonl(tmp_path / "told.jsonl", told), set=asked)

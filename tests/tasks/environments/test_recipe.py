@@ -253,9 +253,10 @@ def test_all_tools_together_python_and_shell_on_the_same_files(tmp_path: Path) -
     more = """
 [[world.tools]]
 kind = "python"
+sandbox = { test_seconds = 20 }
 [[world.tools]]
 kind = "shell"
-sandbox = { test_seconds = 3 }
+sandbox = { test_seconds = 20 }
 [[world.tools]]
 kind = "sql"
 database = "ships.db"

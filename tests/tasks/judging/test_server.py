@@ -33,7 +33,7 @@ REASONED = Question((Message("user", "A or B?"),), 64, pairwise.CANDIDATES, pair
 
 
 def asker(url: str, clock: FakeClock | None = None, **settings: Any) -> ServerAsker:
-    config = ServerJudge(base_url=url, model="judge", **{"timeout_seconds": 5.0, **settings})
+    config = ServerJudge(base_url=url, model="judge", **{"timeout_seconds": 60.0, **settings})
     return ServerAsker(config, sleep=(clock or FakeClock()).sleep)
 
 
@@ -181,14 +181,14 @@ def test_a_slow_answer_is_a_timeout_and_is_not_asked_again() -> None:
     hold = threading.Event()
 
     def script(_: Body) -> Sent:
-        hold.wait(60)
+        hold.wait(120)
         return said("7")
 
     with serving(script) as server:
         started = time.monotonic()
-        (found,) = asker(server.url, timeout_seconds=0.2).ask([WORDS])
+        (found,) = asker(server.url, timeout_seconds=2.0).ask([WORDS])
         hold.set()
-    assert isinstance(found, Failed) and found.reason == "timeout" and time.monotonic() - started < 30
+    assert isinstance(found, Failed) and found.reason == "timeout" and time.monotonic() - started < 60
     assert len(server.asked) == 1
 
 
