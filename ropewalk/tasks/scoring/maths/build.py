@@ -96,7 +96,7 @@ class _Builder:
         return Scalar(first.value, unit_of((last.text,)), False, step, digits)
 
     def series(self, node: tree.Series) -> Answer:
-        members = _flat([self.answer(member) for member in node.members])
+        members = self._members(node.members)
         self.fuel.spend(len(members))
         variables = [member.name if isinstance(member, Named) else "" for member in members]
         if not variables[0] or any(name not in ("", variables[0]) for name in variables):
@@ -105,6 +105,14 @@ class _Builder:
         if all(isinstance(value, Region) for value in values):
             return Named(variables[0], self._joined(node.link, [v for v in values if isinstance(v, Region)]))
         return Named(variables[0], Group("list", tuple(_flat(values))))
+
+    def _members(self, nodes: Sequence[tree.Node]) -> list[Answer]:
+        """The members of a list or set: ±1 in it is two of them, {1, 2} is one."""
+        found: list[Answer] = []
+        for node in nodes:
+            answer = self.answer(node)
+            found += _flat([answer]) if isinstance(node, tree.Signed) else [answer]
+        return found
 
     def _joined(self, link: str, regions: list[Region]) -> Answer:
         if link == "or":
@@ -129,7 +137,7 @@ class _Builder:
 
     def bracketed(self, node: tree.Bracketed) -> Answer:
         if node.opening in ("{", "\\{"):
-            return Group("set", tuple(_flat([self.answer(member) for member in node.members])))
+            return Group("set", tuple(self._members(node.members)))
         if len(node.members) == 2 and any(_infinite(member) for member in node.members):
             return Region((self.piece(node),))
         members = tuple(self.answer(member) for member in node.members)
@@ -207,6 +215,8 @@ class _Builder:
         name = _function_or_variable(node.sides[0])
         sides = node.sides[1:] if name else node.sides
         answers = [self.answer(side) for side in sides]
+        if not name and len(sides) == 2 and isinstance(sides[1], tree.Name) and not _names(answers[0]):
+            name, sides, answers = _function_or_variable(sides[1]), sides[:1], answers[:1]
         if name and not any(name in _names(answer) for answer in answers):
             return Named(name, self._agreed(answers, node.signs))
         if len(node.sides) == 2:

@@ -7,16 +7,18 @@ _TENS = {"十": 10, "百": 100, "千": 1000}
 _LARGE = {"万": 10**4, "亿": 10**8}
 _RUN = "零〇一二两三四五六七八九十百千万亿"
 _WRITTEN = re.compile(
-    rf"(?P<percent>百分之)(?P<part>[{_RUN}]+|[0-9.]+)"
+    rf"(?P<percent>百分之)(?P<part>[{_RUN}]+(?:点[零〇一二三四五六七八九]+)?|[0-9.]+)"
     rf"|(?P<under>[{_RUN}]+|(?<![0-9,.])[0-9]+)分之(?P<over>[{_RUN}]+|[0-9]+)"
     rf"|(?P<number>(?<![0-9,.])[0-9][0-9,]*(?:\.[0-9]+)?)(?P<times>[十百千万亿]{{1,2}})"
     rf"|(?P<run>[{_RUN}]+(?:点[零〇一二三四五六七八九]+)?)"
 )
+_MIXED = re.compile(r"(?<=[0-9])又(?=[0-9\\])")
+"""二又三分之一 is 2 1/3."""
 
 
 def arabic(text: str) -> str:
     """The text with its Chinese numbers in digits; a run that is no number stays as it is."""
-    return _WRITTEN.sub(_rewritten, text.replace("負", "-").replace("负", "-"))
+    return _MIXED.sub(" ", _WRITTEN.sub(_rewritten, text.replace("負", "-").replace("负", "-")))
 
 
 def _rewritten(match: re.Match[str]) -> str:

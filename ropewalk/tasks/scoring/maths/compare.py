@@ -3,6 +3,7 @@
 Symmetric, and every answer equals itself. Exact wherever no side is written as a decimal.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
@@ -161,7 +162,8 @@ class _Comparer:
         if unordered is None:
             return self._named_tuple(first, second) or self._named_tuple(second, first)
         if unordered:
-            return self._as_sets(first.members, second.members)
+            repeats = {first.kind, second.kind} & {"set", "all"} or _repeats(first) == _repeats(second)
+            return bool(repeats) and self._as_sets(first.members, second.members)
         if len(first.members) != len(second.members):
             return False
         pairs = zip(first.members, second.members, strict=True)
@@ -189,6 +191,10 @@ class _Comparer:
             return False
         pairs = zip(first.members, second.members, strict=True)
         return all(not isinstance(other, Named) and self.equal(one, other) for one, other in pairs)
+
+    def _set_of_one(self, first: Group, second: Scalar) -> bool:
+        """{5, 5} and 5 ± 0 are 5; the list 5, 5 is not."""
+        return first.kind == "set" and bool(first.members) and all(self.equal(one, second) for one in first.members)
 
     def _as_sets(self, first: Sequence[Answer], second: Sequence[Answer]) -> bool:
         return self._covered(first, second) and self._covered(second, first)
@@ -283,6 +289,7 @@ _RULES: tuple[tuple[type, type, Callable[[_Comparer, Any, Any], bool]], ...] = (
     (Named, object, _Comparer._named),
     (Comparison, Comparison, _Comparer._comparisons),
     (Group, Group, _Comparer._groups),
+    (Group, Scalar, _Comparer._set_of_one),
     (Region, Region, _Comparer._regions),
     (Region, Group, _Comparer._region_and_group),
     (Region, Scalar, _Comparer._region_and_scalar),
@@ -293,10 +300,19 @@ _RULES: tuple[tuple[type, type, Callable[[_Comparer, Any, Any], bool]], ...] = (
 
 
 def _single(answer: Answer) -> Answer:
-    """{5} is 5."""
+    """{5} is 5; a set of a set is not that set: {∅} is not empty."""
     while isinstance(answer, Group) and len(answer.members) == 1 and answer.kind in _UNORDERED:
-        answer = answer.members[0]
+        (inner,) = answer.members
+        if isinstance(inner, Group) and inner.kind == "set":
+            break
+        answer = inner
     return answer
+
+
+def _repeats(group: Group) -> tuple[int, dict[Value, int]]:
+    """How many members there are, and how often each plain number: the list `1, 1, 2` is not `1, 2`."""
+    plain = Counter(member.value for member in group.members if isinstance(member, Scalar) and _is_bare(member))
+    return len(group.members), {value: times for value, times in plain.items() if times > 1}
 
 
 def _is_bare(scalar: Scalar) -> bool:

@@ -270,6 +270,9 @@ class Expressions(Cursor):
                 raise Unreadable("an argument without braces")
             self.tokens[self.at] = self.token = Token("num", text[1:], False)
             return Num(int(text[0]))
+        if one_digit and kind == "word" and self._variables(text):
+            self.tokens[self.at] = self.token = Token("word", text[1:], False)
+            return Name(text[0])
         before = self.enter()
         node = self.atom()
         self.leave(before)

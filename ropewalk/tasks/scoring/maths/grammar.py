@@ -1,7 +1,7 @@
 r"""From tokens to a tree: lists, relations and sets around the expressions.
 
     answer   = item {("," | ";" | "and" | "or") item}
-    item     = side {("=" | "≈" | "≠" | "<" | ">" | "≤" | "≥" | "∈") side}
+    item     = ["≈"] side {("=" | "≈" | "≠" | "<" | ">" | "≤" | "≥" | "∈") side}
     side     = measured {("∪" | "∖") measured}
     measured = sum [":" sum] [unit]
 
@@ -56,6 +56,7 @@ class _Answers(Expressions):
         return Signed(node) if self.both_signs else node
 
     def item(self) -> Node:
+        self.take("≈")
         sides = [self._side()]
         signs = []
         while self.sign() in _RELATIONS:

@@ -16,6 +16,14 @@ _SENTENCE_END = re.compile(
 )
 _DECORATION = " \t\r*_`\"'“”"
 _WORD = re.compile(r"(?<!\S)[(\"'*_“]*([A-Za-z]{2,})(?=[\s,.;:!?)'’*_-]|$)")
+_GOES_ON = re.compile(
+    r"(?i:(?:to|through|until|plus|minus|times|over|out of|divided by|multiplied by|mod|choose|point|"
+    r"(?:more|less|fewer|greater) than|remainder|with remainder|with a remainder of|in base|base|"
+    r"maybe|perhaps|possibly)"
+    r"\s+(?:[-+$\\(.]*[0-9]|\$?\\|(?:zero|one|two|three|four|five|six|seven|eight|nine|ten)\b)"
+    r"|(?:if|when|unless)\b.*\b(?:else|otherwise)\b)"
+)
+"""Words behind a number that make another one of it, or of two numbers to choose from."""
 _PROSE = re.compile(r"(?:[^\W\d_]+[\s,:'’*_\"()-]+)+")
 _LINKS = "and or pi sqrt percent million billion thousand hundred dozen per inf"
 _MATHS_WORDS = FUNCTIONS | WORDS | frozenset(_LINKS.split())
@@ -70,9 +78,10 @@ def _first(end: re.Pattern[str], text: str) -> str:
 
 
 def _before_prose(text: str, known: frozenset[str] = _MATHS_WORDS) -> str:
+    """What stands before the first word of prose; nothing where that word makes another value of it: "5 to 6"."""
     for match in _WORD.finditer(text):
         if match[1] not in known:
-            return text[: match.start()]
+            return "" if _GOES_ON.match(text, match.start(1)) else text[: match.start()]
     return text
 
 

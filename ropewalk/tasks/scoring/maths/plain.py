@@ -44,6 +44,8 @@ _SIGNS = {
     "°": "\\degree ",
     "′": "'",
     "∖": "\\setminus ",
+    "或": " or ",
+    "和": " and ",
     "£": "\\pounds ",
     "€": "\\euro ",
     "¥": "\\yen ",
@@ -58,6 +60,16 @@ _MATHS = re.compile(r"\$\$?(?=[^\s$])([^$]+)(?<=\S)\$\$?(?![0-9])")
 _BRACKETED = re.compile(r"[(\[][^()\[\]{}]*[)\]]|\\\{[^()\[\]{}\\]*\\\}")
 _GLUED_COMMA = re.compile(r"(?<=[0-9]),(?=[0-9])")
 _LATEX_COMMA = re.compile(r"\{,\}|,?\\!|(?<=[0-9])\\,(?=[0-9]{3})")
+_REALS = re.compile(r"\\mathbb\s*(?:R(?![A-Za-z])|\{R\})")
+_DELIMITERS = (re.compile(r"(?<!\\)\\[()]"), re.compile(r"(?<!\\)\\[\[\]]"))
+_IN_BRACKETS = re.compile(r"(?<![0-9.,])([0-9]{1,60}\.[0-9]{0,60})\(([0-9]{1,60})\)(?![0-9(^!])")
+_DOTTED = re.compile(
+    r"(?<![0-9.,])([0-9]{1,60}\.[0-9]{0,60})\\dot\s*\{([0-9])\}([0-9]{0,60})\\dot\s*\{([0-9])\}(?![0-9])"
+)
+_ELLIPSIS = re.compile(
+    r"(?<![0-9.,])([0-9]{1,20}\.[0-9]{0,12}?)(?:([0-9])\2{2,60}|([0-9]{2,12}?)\3{1,20})(?:\.\.\.|\s?\\[lc]?dots)"
+)
+"""A part that is written twice at least, or a digit three times; other decimals that go on are not read."""
 _SPACING = re.compile(
     r"\\(?:left|right|[bB]igg?[lr]?|displaystyle|quad|qquad|limits|rm|bf|it)(?![A-Za-z])\.?|(?<!\\)\\[,;: ]|~"
 )
@@ -75,12 +87,31 @@ def plain(text: str) -> str:
         text = _ascii_signs(text)
     if "$" in text:
         text = _MATHS.sub(r" \1 ", text)
+    text = _repeating(text)
     if "\\" in text or "{,}" in text:
-        text = text.replace("\\mathbb{R}", "ℝ")
+        text = _REALS.sub("ℝ", _delimited(text))
         text = _SPACING.sub(" ", _LATEX_COMMA.sub(_comma, text))
     if "," in text:
         text = _BRACKETED.sub(_list_in_brackets, text)
     return text
+
+
+def _delimited(text: str) -> str:
+    r"""Without `\(..\)` and `\[..\]`, if each that opens also closes."""
+    for form in _DELIMITERS:
+        opened = [match[0] for match in form.finditer(text)]
+        if opened and opened[::2] == opened[:1] * (len(opened) // 2) and opened[1::2] == opened[1:2] * len(opened[::2]):
+            text = form.sub(" ", text)
+    return text
+
+
+def _repeating(text: str) -> str:
+    r"""`0.(3)`, `0.333...` and `0.\dot{1}4285\dot{7}` in the one spelling with `\overline`."""
+    if "." not in text:
+        return text
+    text = _IN_BRACKETS.sub(r"\1\\overline{\2}", text)
+    text = _DOTTED.sub(r"\1\\overline{\2\3\4}", text)
+    return _ELLIPSIS.sub(lambda match: f"{match[1]}\\overline{{{match[2] or match[3]}}}", text)
 
 
 def _comma(match: re.Match[str]) -> str:

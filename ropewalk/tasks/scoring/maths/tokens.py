@@ -138,7 +138,7 @@ def _inside_text(inside: str, spaced: bool, digits: Digits) -> list[Token]:
     """Words stay together as one token; anything else is read as if `\\text` were not there."""
     words = inside.replace("~", " ").strip()
     if words.lower() in ("and", "or"):
-        return [Token("word", words.lower(), spaced)]
+        return [Token("word", words.lower(), True)]
     if (_WORDS.fullmatch(words) and not _LETTERS.fullmatch(words)) or is_unit(words):
         return [Token("text", words, spaced or inside[0].isspace())]
     return tokens(inside, digits)

@@ -99,7 +99,11 @@ _CHANGES_VALUE = (
     "or and to not than less more under over divided times plus minus point half thirds quarters quarter third if "
     "equals is are approximately between either neither at most least halves fourth fourths fifth fifths sixth sixths "
     "seventh sevenths eighth eighths ninth ninths tenth tenths twelfth twelfths hundredth hundredths thousandth "
-    "thousandths millionth millionths squared cubed factorial root roots mod modulo infinity infinite inf negative"
+    "thousandths millionth millionths squared cubed factorial root roots mod modulo infinity infinite inf negative "
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety hundred tens hundreds thousand thousands "
+    "million millions billion billions trillion trillions dozens mille permille ppm basis maybe perhaps possibly "
+    "probably wrong incorrect false unless else otherwise through until etc"
 )
 _NOT_A_LABEL = FUNCTIONS | frozenset(_CHANGES_VALUE.split())
 _MAX_PIECES = 16

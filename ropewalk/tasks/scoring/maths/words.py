@@ -1,6 +1,7 @@
 """Answers in words: names, yes and no, choices, and numbers that are spelled out."""
 
 import re
+from fractions import Fraction
 
 from ropewalk.tasks.scoring.maths.values import Group, Option, Region, Scalar, Text
 
@@ -43,6 +44,8 @@ _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 _SMALL = {word: value for value, word in enumerate(_ONES.split())}
 _SMALL |= {word: 20 + 10 * place for place, word in enumerate(_TENS.split())}
 _LARGE = {"thousand": 10**3, "million": 10**6, "billion": 10**9}
+_PARTS = {"half": 2, "halves": 2, "third": 3, "thirds": 3, "quarter": 4, "quarters": 4, "fourth": 4, "fourths": 4}
+_PARTS |= {"fifth": 5, "fifths": 5, "sixth": 6, "sixths": 6, "eighth": 8, "eighths": 8, "tenth": 10, "tenths": 10}
 
 
 def unwrapped(text: str) -> str:
@@ -77,21 +80,38 @@ def wording(text: str) -> Text | Group | Region | Scalar | None:
     return Text(words)
 
 
-def spelled(words: str) -> int | None:
-    """The value of `two hundred and five`; None if the words are no number."""
+def spelled(words: str) -> int | Fraction | None:
+    """The value of `two hundred and five`, `minus three`, `two thirds`; None if the words are no number."""
+    sign, _, rest = words.partition(" ")
+    if sign in ("minus", "negative"):
+        value = spelled(rest) if not rest.startswith(("minus", "negative")) else None
+        return None if value is None else -value
+    head, _, last = words.rpartition(" ")
+    if head and last in _PARTS:
+        over = _whole(head.split())
+        return None if over is None else Fraction(over, _PARTS[last])
+    return _whole(words.split())
+
+
+def _whole(words: list[str]) -> int | None:
+    """The whole number of words in their order: `one two` and `ten five` are none."""
     total = section = 0
-    found = False
-    for word in words.split():
+    room, scale = 100, 10**12
+    for place, word in enumerate(words):
         if word in _SMALL:
-            section += _SMALL[word]
-        elif word == "hundred" and found:
-            section *= 100
-        elif word in _LARGE and found:
-            total, section = total + section * _LARGE[word], 0
-        elif word != "and" or not found:
+            value = _SMALL[word]
+            if value >= room or (not value and len(words) > 1):
+                return None
+            section += value
+            room = 10 if value >= 20 else 0
+        elif word == "hundred" and 0 < section < 100:
+            section, room = section * 100, 100
+        elif word in _LARGE and section and _LARGE[word] < scale:
+            scale = _LARGE[word]
+            total, section, room = total + section * scale, 0, 100
+        elif word != "and" or not place or room != 100 or place + 1 == len(words) or words[place - 1] == "and":
             return None
-        found = True
-    return total + section if found else None
+    return total + section if words else None
 
 
 def changes_value(text: str) -> bool:

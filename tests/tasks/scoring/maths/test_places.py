@@ -1,5 +1,8 @@
 """Where an answer stands, and that prose around it changes nothing."""
 
+import re
+from pathlib import Path
+
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
@@ -149,3 +152,17 @@ def test_prose_behind_a_value_changes_nothing(words: list[str]) -> None:
         for marker in ("#### ", "The answer is "):
             for glue in (" ", ", ", ". "):
                 assert grade(f"{marker}{answer}{glue}{' '.join(words)}", answer, Policy()) == "equal"
+
+
+def _texts() -> list[tuple[str, str, str]]:
+    found = []
+    for line in Path(__file__).with_name("texts.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+        text, gold, judged = line.split("\t")
+        found.append((re.sub(r"\\n(?=[\\#])", "\n", text), gold, judged))
+    return found
+
+
+@pytest.mark.parametrize(("text", "gold", "judged"), _texts())
+def test_a_whole_text_is_judged_by_the_one_answer_it_commits_to(text: str, gold: str, judged: str) -> None:
+    """Faults G2, G7: several candidates, a number that a word makes into another, and hedges are no answer."""
+    assert grade(text, gold) == judged
