@@ -233,7 +233,7 @@ def test_a_dead_rank_is_named_and_leaves_no_orphan(batch: PackedBatch, busy: boo
     ranks = pids(crew)
     if busy:
         future = crew.call("train", role="actor", batch=batch, iteration=0, sampling=SAMPLING)
-        queued = [crew.call("train", role="actor", batch=batch, iteration=n, sampling=SAMPLING) for n in range(50)]
+        queued = [crew.call("train", role="actor", batch=batch, iteration=n, sampling=SAMPLING) for n in range(400)]
         future.result()
         os.kill(ranks[1], signal.SIGKILL)
         future = queued[-1]

@@ -16,13 +16,13 @@ PRELOAD = ["torch.distributed", "transformers.models.llama.modeling_llama", "tra
 
 def _rank(function: Callable[..., Any], rank: int, size: int, meet: Path, pipe: Connection, arguments: Any) -> None:
     torch.set_num_threads(1)
-    group = open_group(rank, size, meet, timeout_seconds=20)
+    group = open_group(rank, size, meet, timeout_seconds=120)
     pipe.send(function(group, *arguments))
     group.close()
 
 
 def run_ranks(
-    function: Callable[..., Any], folder: Path, *arguments: Any, size: int = 2, watchdog_seconds: float = 60
+    function: Callable[..., Any], folder: Path, *arguments: Any, size: int = 2, watchdog_seconds: float = 240
 ) -> list[Any]:
     """`function(group, *arguments)` on every rank; their answers in order. Arguments and answers without tensors."""
     context = mp.get_context("forkserver")

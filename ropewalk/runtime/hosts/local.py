@@ -40,7 +40,10 @@ from ropewalk.runtime.worker import Worker
 
 PRELOAD = ["torch", "torch.distributed", "transformers.models.llama.modeling_llama", "ropewalk.runtime.worker"]
 GRACE_SECONDS = 5.0
-ECHO_SECONDS = 1.0
+"""How long a rank may take to end by itself."""
+DEATH_SECONDS = 60.0
+"""How long a rank that is dead may take to be gone: a busy machine has its memory to take back."""
+ECHO_SECONDS = 5.0
 """How long a failed collective waits for the news of the rank that caused it."""
 
 
@@ -229,7 +232,7 @@ class LocalCrew:
         return InputError(failure.message) if failure.of_input else RunStopped(failure.message)
 
     def _died(self, rank: int) -> RunStopped:
-        self._processes[rank].join(timeout=GRACE_SECONDS)
+        self._processes[rank].join(timeout=DEATH_SECONDS)
         code = self._processes[rank].exitcode
         self._end(f"rank {rank} ended with exit code {code}")
         return RunStopped(f"rank {rank} ended with exit code {code}: resume the run from its newest checkpoint")
@@ -239,4 +242,4 @@ class LocalCrew:
         for process in self._processes:
             if process.is_alive():
                 process.kill()
-            process.join(timeout=GRACE_SECONDS)
+            process.join(timeout=DEATH_SECONDS)
