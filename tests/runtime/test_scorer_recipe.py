@@ -178,7 +178,7 @@ def test_a_row_of_a_mixture_is_explained_by_its_own_part(
         '[task]\nkind = "mixture"\n[task.parts.sums.task]\nkind = "sums"\n'
         '[task.parts.sums.task.scorers.short]\nkind = "length"\nhigh = 1\n'
         '[task.parts.city.task]\nkind = "city"\nprompts = 8\n'
-        "[reward.components.short]\n"
+        "[reward.components.short]\n[reward.components.truth]\n"
     )
     read = load(Judging, {"task": {"kind": "mixture", "parts": {"sums": {"task": {"kind": "sums"}}}}})
     asked = the_task(read.task, None, None).split("train")[0].id
