@@ -44,7 +44,7 @@ def test_transformers_loads_it_without_ropewalk(tmp_path: Path, make: object) ->
     network = make(1)
     folder = save_policy(loaded(network), tmp_path / "model")
     command = [sys.executable, "-c", PLAIN, folder]
-    run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120, cwd=tmp_path)
+    run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=280, cwd=tmp_path)
     found = json.loads(run.stdout.splitlines()[-1])
     logits = network.logits(network.hidden(token_batch(pack([found["ids"]])))[-1:])[0]
     torch.testing.assert_close(torch.tensor(found["last"]), logits, atol=1e-5, rtol=1e-5)

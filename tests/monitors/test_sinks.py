@@ -123,7 +123,7 @@ def run_sink(kind: str, folder: Path, iterations: list[int]) -> str:
         str(folder),
         json.dumps(iterations),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=280)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

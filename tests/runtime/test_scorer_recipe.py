@@ -204,7 +204,7 @@ def test_ctrl_c_in_the_middle_of_scoring_leaves_no_program_behind(tmp_path: Path
                 time.sleep(0.05)
             assert len(found) >= 3, "a program runs"
             started.send_signal(signal.SIGINT)
-            out, err = started.communicate(timeout=60)
+            out, err = started.communicate(timeout=120)
             assert started.returncode == 130 and "Traceback" not in err and not out
             deadline = time.monotonic() + 60
             while any(Path(f"/proc/{pid}").exists() for pid in found) and time.monotonic() < deadline:

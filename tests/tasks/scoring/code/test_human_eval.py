@@ -89,7 +89,7 @@ def test_the_oracle_agrees_that_every_planted_program_is_faulty_and_no_canonical
             for number, prompt in enumerate(PROMPTS)
         ]
         command = [sys.executable, "-I", "-c", ORACLE]
-        done = subprocess.run(command, input=json.dumps(work), capture_output=True, text=True, timeout=120, check=True)
+        done = subprocess.run(command, input=json.dumps(work), capture_output=True, text=True, timeout=280, check=True)
         told[kind] = [line.split() for line in done.stdout.splitlines()]
     assert told["canonical"] == []
     assert [int(number) for number, _ in told["planted"]] == list(range(164))
