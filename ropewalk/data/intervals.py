@@ -34,10 +34,6 @@ class Estimate:
     def __str__(self) -> str:
         return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}] (n = {self.count})"
 
-    def excludes(self, value: float) -> bool:
-        """Whether the interval lies wholly on one side of `value`."""
-        return value < self.low or value > self.high
-
 
 def wilson(successes: float, count: int) -> Estimate:
     """Share with Wilson's score interval: (p + z²/2n ± z·√(p(1−p)/n + z²/4n²)) / (1 + z²/n).
