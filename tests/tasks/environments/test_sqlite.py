@@ -109,6 +109,10 @@ def test_what_is_no_reading_is_refused(box: Toolbox, query: str) -> None:
     assert ask(box, "SELECT count(*) FROM ships")[0] == f"count(*)\n{ROWS}"
 
 
+LONG = (
+    "(WITH RECURSIVE r(s, n) AS (SELECT 'a', 0 UNION ALL SELECT s || s, n + 1 FROM r WHERE n < 16) "
+    "SELECT max(s) FROM r)"
+)
 HUGE = [
     "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r",
     "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n FROM r) SELECT n FROM r WHERE n = 2",
@@ -127,6 +131,8 @@ HUGE = [
     "SELECT " + "-" * 5_000 + "1",
     "SELECT * FROM ships WHERE name LIKE '" + "%a" * 200 + "'",
     "WITH RECURSIVE r(n, s) AS (SELECT 1, 'x' UNION ALL SELECT n + 1, s || s FROM r) SELECT count(*) FROM r",
+    "SELECT printf('%.*c', 2000000000, 'x')",
+    "SELECT format('%.*c', 2000000000, 'x')",
     "SELECT s.name FROM ships s, (SELECT printf('%90000d', number) AS t FROM ships) ORDER BY t || s.name",
 ]
 
@@ -138,6 +144,18 @@ def test_what_asks_for_too_much_is_stopped(box: Toolbox, query: str) -> None:
     assert len(text) < 5_000
     assert processor_seconds(lambda: ask(box, query)) < 20
     assert ask(box, "SELECT count(*) FROM ships")[0] == f"count(*)\n{ROWS}"
+
+
+@pytest.mark.parametrize("word", ["instr(x, y)", "length(replace(x, y, ''))", "length(quote(x || y))"])
+def test_long_steps_end_soon_after_the_time_is_up(word: str, path: Path) -> None:
+    """Fault G9: a step may search one long text for another; few of them stand between two looks at the clock."""
+    kit = SqlKit(Database(path), QueryLimits(rows=5, seconds=0.5))
+    pairs = f"WITH s(x) AS MATERIALIZED (SELECT {LONG}), p(x, y) AS (SELECT x, substr(x, number, 32000) || 'b' FROM s"
+    query = f"{pairs}, (SELECT a.number FROM ships a, ships b, ships c)) SELECT sum({word}) FROM p"
+    box = Toolbox(kit.tools)
+    assert processor_seconds(lambda: ask(box, query)) < 30
+    assert ask(box, query)[1]
+    kit.close()
 
 
 def test_the_steps_are_counted_the_same_every_time(box: Toolbox) -> None:
