@@ -38,6 +38,7 @@ def advice_json(question: Question, advice: Advice) -> dict[str, Any]:
         "needs": [_need_json(need) for need in advice.needs],
         "days": figure_json(advice.days),
         "enough": advice.enough,
+        "notes": [question.model.doubt] if question.model.doubt else [],
     }
 
 
@@ -204,6 +205,8 @@ def _assumed(question: Question) -> list[str]:
         f"MFU {mfu.low:.0%} to {mfu.high:.0%}, {repeated:.0%} of work repeated, one pass over the data",
         f"iterations of {BATCH_ROWS} rows; stages one after another, all roles of one size",
     ]
+    if question.model.doubt:
+        rows.insert(0, question.model.doubt)
     if not question.cluster.homogeneous:
         rows.append("prices take every GPU for the slowest kind; the placement takes each for what it is")
     told = "ropewalk plan shows more of a placement: its timeline, its memory, what binds it"

@@ -10,7 +10,7 @@ from ropewalk.config.load import ConfigError, read_toml
 from ropewalk.plan.graph import CallGraph
 from ropewalk.plan.shape import ModelShape
 from ropewalk.planner.case.describe import Case, describe, workload
-from ropewalk.planner.case.graphs import METHODS, assign_shapes, check_role
+from ropewalk.planner.case.graphs import METHODS, assign_shapes, check_role, doubts
 from ropewalk.planner.case.hardware import cluster
 from ropewalk.planner.case.machine import THIS_MACHINE
 from ropewalk.planner.case.space import default_space
@@ -37,6 +37,11 @@ class Given:
 
 def asked_case(given: Given) -> tuple[Case, tuple[str, ...]]:
     """The case, and what it takes for granted. Raises InputError or ConfigError: what is wrong and the mend."""
+    case, notes = _case(given)
+    return case, (*notes, *doubts(case.shapes))
+
+
+def _case(given: Given) -> tuple[Case, tuple[str, ...]]:
     if given.calibration:
         calibration(given.calibration)
     if not given.what:

@@ -21,7 +21,7 @@ def facts(rows: Iterable[tuple[str, str]], *, indent: int = 0) -> list[str]:
 
 def grid(rows: Sequence[Sequence[str]], *, indent: int = 0, fold: bool = False) -> list[str]:
     """Columns as wide as their widest entry; `fold` folds the last one."""
-    last = len(rows[0]) - 1
+    last = len(rows[0]) - 1 if rows else 0
     widths = [max(len(row[column]) for row in rows) for column in range(last)]
     lines = []
     for row in rows:

@@ -14,10 +14,10 @@ from ropewalk.cli.said import say
 from ropewalk.plan.cluster import Gpu
 from ropewalk.planner.price.figure import Figure
 from ropewalk.planner.price.job_price import Assumptions, price
-from ropewalk.planner.price.jobs import KINDS, Amount, job, number, trunk
+from ropewalk.planner.price.jobs import KINDS, Amount, count, job, number, trunk
 from ropewalk.records.errors import InputError
 
-COUNTED = re.compile(r"-?\d+x")
+COUNTED = re.compile(r"(-?\d+)x")
 USUAL_GPUS = ("a100", "h100", "h200", "b200")
 
 
@@ -121,11 +121,11 @@ def _advise(options: Advise) -> None:
         model=shape_of(options.model),
         verifiable=options.verifiable,
         long_episodes=options.long_episodes,
-        pairs=number(options.pairs, "--pairs") if options.pairs else 0.0,
+        pairs=count(options.pairs, "--pairs") if options.pairs else 0.0,
         days=options.days,
-        prompts=number(options.prompts, "--prompts"),
-        row_tokens=int(number(options.row_tokens, "--row-tokens")),
-        prompt_tokens=int(number(options.prompt_tokens, "--prompt-tokens")),
+        prompts=count(options.prompts, "--prompts"),
+        row_tokens=int(count(options.row_tokens, "--row-tokens")),
+        prompt_tokens=int(count(options.prompt_tokens, "--prompt-tokens")),
         assumptions=Assumptions(mfu=percentages(options.mfu, "--mfu")),
     )
     found = advise(question)
@@ -143,7 +143,7 @@ def percentages(text: str, option: str) -> Figure:
     """A range such as 0.30-0.45, 30%-45% or 30-45%; never a single guess."""
     raw = text.replace(" ", "")
     low, dash, high = raw.partition("-")
-    if not dash:
+    if not (low and dash and high):
         raise InputError(f"{option} is a range, as nobody knows it beforehand, got {text!r}: write 0.30-0.45")
     percent = "%" if high.endswith("%") else ""
     return Figure(_fraction(low.removesuffix("%") + percent, option), _fraction(high, option), "assumed")
@@ -169,8 +169,10 @@ def _kinds(name: str) -> list[Gpu]:
     """The kinds of GPU of a name or a file; a number of them belongs to --gpus."""
     from ropewalk.planner.case.hardware import builtin, cluster
 
-    if COUNTED.match(name.strip().lower()) or "+" in name:
-        raise InputError(f"--gpu {name} is a cluster, and a price is of one kind: name the kind, and say --gpus 16")
+    counted = COUNTED.match(name.strip().lower())
+    if counted or "+" in name:
+        many = counted[1] if counted else "16"
+        raise InputError(f"--gpu {name} is a cluster, and a price is of one kind: name the kind, and say --gpus {many}")
     if name.endswith(".toml") or "/" in name or name.strip().lower() == "this-machine":
         return [group.gpu for group in cluster(name).groups]
     return [builtin(name).groups[0].gpu]
@@ -179,18 +181,22 @@ def _kinds(name: str) -> list[Gpu]:
 def _rules(options: Advise) -> None:
     """Of the size and the cluster that were given, or of the usual ones."""
     from ropewalk.cli.advised import rules_json, rules_lines
+    from ropewalk.cli.columns import facts
     from ropewalk.plan.sizes import shape_of
     from ropewalk.planner.advice.advise import rules_of_thumb
     from ropewalk.planner.advice.rules import GPUS, SIZES
+    from ropewalk.planner.case.graphs import doubts
     from ropewalk.planner.case.hardware import cluster
 
     sizes = [options.model] if options.model else SIZES
     clusters = [cluster(name) for name in ([options.cluster] if options.cluster else [f"{n}xh100" for n in GPUS])]
-    rows = rules_of_thumb(clusters, [(size, shape_of(size)) for size in sizes])
+    shapes = [(size, shape_of(size)) for size in sizes]
+    rows = rules_of_thumb(clusters, shapes)
     if options.as_json:
         _say_json(rules_json(rows))
-    else:
-        say(*rules_lines(rows, " and ".join(dict.fromkeys(g.gpu.name for one in clusters for g in one.groups))))
+        return
+    said = rules_lines(rows, " and ".join(dict.fromkeys(g.gpu.name for one in clusters for g in one.groups)))
+    say(*said, *facts(("assumed", note) for note in doubts(dict(shapes))))
 
 
 def _known(options: Cost) -> None:
@@ -228,11 +234,11 @@ def _models(kind: str, options: Cost) -> dict[str, str]:
 
 def _amount(options: Cost) -> Amount:
     return Amount(
-        tokens=number(options.tokens, "--tokens") if options.tokens else None,
-        prompts=number(options.prompts, "--prompts") if options.prompts else None,
+        tokens=count(options.tokens, "--tokens") if options.tokens else None,
+        prompts=count(options.prompts, "--prompts") if options.prompts else None,
         samples=options.samples,
-        row_tokens=number(options.row_tokens, "--row-tokens"),
-        prompt_tokens=number(options.prompt_tokens, "--prompt-tokens"),
+        row_tokens=count(options.row_tokens, "--row-tokens"),
+        prompt_tokens=count(options.prompt_tokens, "--prompt-tokens"),
         passes=options.passes,
         update_epochs=options.update_epochs,
     )

@@ -17,6 +17,7 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.files import write_atomic
 
 if TYPE_CHECKING:
+    from ropewalk.plan.execution import ExecutionPlan
     from ropewalk.plan.profile import ProfileTable
     from ropewalk.planner.case.describe import Case
     from ropewalk.planner.planning import Asked
@@ -50,9 +51,11 @@ class Plan:
     settings: Settings = None
     mode: Annotated[str, typer.Option(help="synchronous, one-step-off or streaming.")] = ""
     gap: Annotated[str, typer.Option(metavar="SHARE", help="Certified gap to stop at, such as 1%.")] = "0%"
-    budget: Annotated[float, typer.Option(metavar="SECONDS", help="For search and proof.")] = 5.0
+    budget: Annotated[
+        float, typer.Option(metavar="SECONDS", help="For search and proof; what is built before comes on top.")
+    ] = 5.0
     seed: Annotated[int, typer.Option(min=0, help="Of the search.")] = 0
-    robust: Annotated[bool, typer.Option("--robust", help="The plan that times off by 10 % hurt least.")] = False
+    robust: Annotated[bool, typer.Option("--robust", help="The plan of least regret when times are 10 % off.")] = False
     profile: Annotated[Path | None, typer.Option(metavar="FILE", help="Measured times of calls.")] = None
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the plan as JSON.")] = None
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page that shows all of it.")] = None
@@ -75,20 +78,23 @@ def _plan(options: Plan) -> int:
     """
     from ropewalk.cli.asked_case import asked_case
 
-    files = [Path(word) for word in options.what or () if word.endswith(".json")]
-    _check_use(options, files)
+    _check_use(options, _files(options))
     case, notes = asked_case(_given(options))
     profile = _profile(options.profile)
     if options.check is not None:
-        return _check(options, case, options.check, profile)
+        return _check(options, case, notes, profile)
     if options.compare:
-        return _compare(options, case, files, profile)
+        return _compare(options, case, notes, profile)
     if options.memory:
-        return _memory(options, case, profile)
+        return _memory(options, case, notes, profile)
     return _find(options, case, notes, profile)
 
 
 plan = gathered(Plan, _plan)
+
+
+def _files(options: Plan) -> list[Path]:
+    return [Path(word) for word in options.what or () if word.endswith(".json")]
 
 
 def _given(options: Plan) -> Any:
@@ -154,8 +160,9 @@ def _find(options: Plan, case: "Case", notes: tuple[str, ...], profile: "Profile
     return 0
 
 
-def _memory(options: Plan, case: "Case", profile: "ProfileTable | None") -> int:
+def _memory(options: Plan, case: "Case", notes: Sequence[str], profile: "ProfileTable | None") -> int:
     """The bill of the best plan; where none fits, what each call needs and what would help."""
+    from ropewalk.cli.columns import facts
     from ropewalk.cli.planned import bill_lines, needs_lines
     from ropewalk.planner.planning import plan_case
     from ropewalk.planner.show.document import case_document, memory_document, needs_document
@@ -169,35 +176,39 @@ def _memory(options: Plan, case: "Case", profile: "ProfileTable | None") -> int:
             shown.begin("trying what would make it fit", 1)
             least, mends = needs(case), mends_of_case(case, mode=_mode(options.mode or "synchronous"))
         if options.as_json:
-            _say_json({"case": case_document(case), "fits": False, "why": str(error), **needs_document(least, mends)})
+            said = {"case": case_document(case, notes), "fits": False, "why": str(error)}
+            _say_json({**said, **needs_document(least, mends)})
         else:
-            say(*needs_lines(case, str(error), least, mends))
+            say(*needs_lines(case, str(error), least, mends), *facts(("assumed", note) for note in notes))
         return DOES_NOT_FIT
     if options.as_json:
-        _say_json({"case": case_document(case), "fits": True, "memory": memory_document(devices(judged))})
+        _say_json({"case": case_document(case, notes), "fits": True, "memory": memory_document(devices(judged))})
     else:
-        say(*bill_lines(judged))
+        say(*bill_lines(judged, notes))
     return 0
 
 
-def _check(options: Plan, case: "Case", path: Path, profile: "ProfileTable | None") -> int:
+def _check(options: Plan, case: "Case", notes: Sequence[str], profile: "ProfileTable | None") -> int:
     from ropewalk.cli.planned import checked_lines
     from ropewalk.planner.show.document import judged_document, mends_document
     from ropewalk.planner.show.judgement import checked
-    from ropewalk.planner.written import mode_of, problems, read_plan
+    from ropewalk.planner.written import differences, misjudged, problems, read_plan
 
+    path = options.check or Path()
     given = read_plan(path)
-    mode = _mode(options.mode) if options.mode else mode_of(given)
+    mode = _mode_of(options, str(path), given)
     wrong = problems(case, given, mode=mode)
     if wrong:
         raise ConfigError([f"{path}: {problem}" for problem in wrong])
     with progress() as shown:
         shown.begin("looking for the best plan", 1)
         found = checked(case, given, _asked(options, mode=mode, baselines=False), profile=profile)
+    told = [*notes, *(differences(case, given) or misjudged(given, found.judged))]
     if options.as_json:
         _say_json(
             {
                 "file": str(path),
+                "notes": told,
                 "period_seconds": found.judged.period_seconds,
                 "bound_seconds": found.bound_seconds,
                 "gap": found.gap,
@@ -207,21 +218,22 @@ def _check(options: Plan, case: "Case", path: Path, profile: "ProfileTable | Non
             }
         )
     else:
-        say(*checked_lines(str(path), found, case))
+        say(*checked_lines(str(path), found, case, told))
     return 0 if found.judged.fits else DOES_NOT_FIT
 
 
-def _compare(options: Plan, case: "Case", files: Sequence[Path], profile: "ProfileTable | None") -> int:
+def _compare(options: Plan, case: "Case", notes: Sequence[str], profile: "ProfileTable | None") -> int:
     from ropewalk.cli.planned import compared_lines
     from ropewalk.planner.show.document import judged_document
-    from ropewalk.planner.written import as_mapping, judge_plan, mode_of, problems, read_plan
+    from ropewalk.planner.written import as_mapping, differences, judge_plan, problems, read_plan
 
-    plans = as_mapping([(path.stem, read_plan(path)) for path in files])
-    modes: dict[str, Mode] = {n: _mode(options.mode) if options.mode else mode_of(p) for n, p in plans.items()}
+    plans = as_mapping([(path.stem, read_plan(path)) for path in _files(options)])
+    modes = {name: _mode_of(options, name, given) for name, given in plans.items()}
     wrong = [f"{n}: {problem}" for n, given in plans.items() for problem in problems(case, given, mode=modes[n])]
     if wrong:
         raise ConfigError(wrong)
     judged = {name: judge_plan(case, given, mode=modes[name], profile=profile) for name, given in plans.items()}
+    told = [*notes, *(f"{n}: {one}" for n, given in plans.items() for one in differences(case, given))]
     if options.as_json:
         _say_json(
             {
@@ -230,7 +242,7 @@ def _compare(options: Plan, case: "Case", files: Sequence[Path], profile: "Profi
             }
         )
     else:
-        say(*compared_lines(judged, modes, case))
+        say(*compared_lines(judged, modes, case, told))
     return 0 if all(found.fits for found in judged.values()) else DOES_NOT_FIT
 
 
@@ -245,6 +257,18 @@ def _asked(options: Plan, *, mode: "Mode | None" = None, baselines: bool = True)
         robust=options.robust,
         baselines=baselines,
     )
+
+
+def _mode_of(options: Plan, name: str, given: "ExecutionPlan") -> "Mode":
+    """The mode that is asked for, else the one that the plan of this name was made for."""
+    from ropewalk.planner.written import mode_of
+
+    if options.mode:
+        return _mode(options.mode)
+    try:
+        return mode_of(given)
+    except InputError as error:
+        raise InputError(f"{name}: {error}") from None
 
 
 def _mode(text: str) -> "Mode":

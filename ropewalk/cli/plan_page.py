@@ -10,7 +10,7 @@ from ropewalk.monitors.report.charts import Chart
 from ropewalk.monitors.report.html import write_page
 from ropewalk.monitors.report.tables import Cell, Table
 from ropewalk.monitors.report.verdict import Finding
-from ropewalk.planner.show.explain import certificate, why
+from ropewalk.planner.show.explain import certificate, robustness, why
 from ropewalk.planner.show.gather import Gathered
 from ropewalk.planner.show.memory import Device, devices
 from ropewalk.planner.show.sensitivity import ITERATIONS
@@ -67,9 +67,8 @@ def _findings(found: Gathered) -> list[Finding]:
     if known:
         parts = ", ".join(f"{one.ratio:.2f} times as long with the {one.name} plan" for one in known)
         said.append(Finding("plain", f"An iteration takes {parts}."))
-    if planned.worst_regret is not None:
-        worst = f"{planned.worst_regret:.2%} above the best when every time is off by up to 10 %"
-        said.append(Finding("plain", f"Chosen to be robust: at most {worst}."))
+    if planned.robust is not None:
+        said.append(Finding("plain", f"Chosen to be robust: {robustness(planned.robust)}."))
     return said
 
 

@@ -9,7 +9,7 @@ from ropewalk.planner.estimate.work import Strategy
 from ropewalk.planner.placed import Judged, Placement
 from ropewalk.planner.planning import Compared
 from ropewalk.planner.show.chart import gantt, memory_lines
-from ropewalk.planner.show.explain import Second, certificate, why
+from ropewalk.planner.show.explain import Second, certificate, robustness, why
 from ropewalk.planner.show.gather import Gathered
 from ropewalk.planner.show.judgement import Checked
 from ropewalk.planner.show.memory import Device, Item, Need, call_items, devices, ranks_text
@@ -141,7 +141,7 @@ def time_rows(found: Gathered) -> list[str]:
     return grid([(what, f"{seconds:.2f} s", about.get(what, "")) for what, seconds in found.seconds.items()])
 
 
-def bill_lines(judged: Judged) -> list[str]:
+def bill_lines(judged: Judged, notes: Sequence[str]) -> list[str]:
     """The itemised memory bill, by device and by call."""
     found = devices(judged)
     lines = ["memory of each GPU", *_indented(memory_lines(found))]
@@ -153,7 +153,7 @@ def bill_lines(judged: Judged) -> list[str]:
         for placed in judged.calls.values()
         for item in call_items(placed)
     ]
-    return [*lines, *_indented(grid(rows))]
+    return [*lines, *_indented(grid(rows)), *([""] if notes else []), *facts(("assumed", note) for note in notes)]
 
 
 def _device(device: Device) -> list[str]:
@@ -198,7 +198,7 @@ def mend_rows(mends: Sequence[Mend]) -> list[str]:
     return grid(rows)
 
 
-def checked_lines(name: str, found: Checked, case: Case) -> list[str]:
+def checked_lines(name: str, found: Checked, case: Case, notes: Sequence[str]) -> list[str]:
     """A given plan: whether it fits, its period, and how far it is above the bound."""
     judged = found.judged
     verdict = f"{name}: an iteration takes {judged.period_seconds:.4g} s (estimated)"
@@ -207,7 +207,8 @@ def checked_lines(name: str, found: Checked, case: Case) -> list[str]:
         verdict += f"the best plan found takes {found.best_seconds:.4g} s"
     if found.gap is not None and found.gap < 0:
         verdict += ": this plan lies outside the space that was searched"
-    lines = [*folded(verdict), "fits in memory" if judged.fits else "does not fit in memory", ""]
+    lines = [*folded(verdict), "fits in memory" if judged.fits else "does not fit in memory"]
+    lines += [*facts(("note", note) for note in notes), ""]
     lines += [*call_rows(judged, case.cluster), ""]
     lines += ["one iteration of the steady state", *_indented(gantt(judged, case.cluster)), ""]
     lines += ["memory of each GPU", *_indented(memory_lines(devices(judged)))]
@@ -216,7 +217,9 @@ def checked_lines(name: str, found: Checked, case: Case) -> list[str]:
     return [*lines, "", "what binds it", *_sentences(why(judged, case.cluster.gpus))]
 
 
-def compared_lines(judged: Mapping[str, Judged], modes: Mapping[str, str], case: Case) -> list[str]:
+def compared_lines(
+    judged: Mapping[str, Judged], modes: Mapping[str, str], case: Case, notes: Sequence[str]
+) -> list[str]:
     """Plans side by side: periods, calls, memory."""
     fastest = min(found.period_seconds for found in judged.values())
     rows = [("", *judged)]
@@ -226,7 +229,7 @@ def compared_lines(judged: Mapping[str, Judged], modes: Mapping[str, str], case:
     rows.append(("memory", *("fits" if found.fits else "does not fit" for found in judged.values())))
     rows.append(("fullest GPU", *(gigabytes(max(need for _, _, need, _ in f.cell_bytes)) for f in judged.values())))
     rows += [(call.name, *(_one(found, call.name) for found in judged.values())) for call in case.graph.calls]
-    return grid(rows)
+    return [*grid(rows), *([""] if notes else []), *facts(("note", note) for note in notes)]
 
 
 def _one(judged: Judged, name: str) -> str:
@@ -249,10 +252,8 @@ def _head(found: Gathered) -> list[str]:
         ("workload", workload_text(case.workload)),
         ("mode", f"{planned.asked.mode}, calibration {case.calibration}"),
     ]
-    if planned.worst_regret is not None:
-        rows.append(
-            ("robust", f"at most {planned.worst_regret:.2%} above the best when every time is off by up to 10 %")
-        )
+    if planned.robust is not None:
+        rows.append(("robust", robustness(planned.robust)))
     rows += [("assumed", note) for note in found.notes]
     return [case.name, *facts(rows)]
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from ropewalk.cli.columns import facts, folded, grid
 from ropewalk.plan.memory import show
+from ropewalk.planner.case.graphs import doubts
 from ropewalk.planner.price.figure import Figure
 from ropewalk.planner.price.flops import PARTS, TRAIN, attention_share
 from ropewalk.planner.price.held import usable_bytes
@@ -15,7 +16,7 @@ from ropewalk.planner.price.rules_of_thumb import Finding
 
 def price_lines(title: str, job: Job, prices: Sequence[Price], given: Assumptions) -> list[str]:
     """A job on several kinds of GPU side by side."""
-    blocks = [_work(job, prices[0]), _times(prices), _parts(prices), _memory(prices), _assumed(prices, given)]
+    blocks = [_work(job, prices[0]), _times(prices), _parts(prices), _memory(prices), _assumed(job, prices, given)]
     return [title, *(line for block in blocks if block for line in ("", *block))]
 
 
@@ -36,6 +37,7 @@ def price_json(kind: str, job: Job, prices: Sequence[Price], given: Assumptions)
             "batch": {"value": given.batch, "how": "assumed"},
         },
         "prices": [_one_json(price) for price in prices],
+        "notes": list(doubts(job.shapes)),
     }
 
 
@@ -199,7 +201,7 @@ def _states(price: Price) -> list[str]:
     return folded(told)
 
 
-def _assumed(prices: Sequence[Price], given: Assumptions) -> list[str]:
+def _assumed(job: Job, prices: Sequence[Price], given: Assumptions) -> list[str]:
     def percent(figure: Figure) -> str:
         return f"{figure.low:.0%} to {figure.high:.0%}"
 
@@ -215,7 +217,7 @@ def _assumed(prices: Sequence[Price], given: Assumptions) -> list[str]:
     rates = [f"{price.gpu.name} {between(rate, '$')}" for price in prices if (rate := price.dollars_per_hour)]
     if rates:
         rows.append(f"a GPU-hour costs {', '.join(rates)}")
-    return facts(("assumed", row) for row in rows)
+    return facts(("assumed", row) for row in [*doubts(job.shapes), *rows])
 
 
 def _one_json(price: Price) -> dict[str, Any]:

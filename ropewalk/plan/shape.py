@@ -27,6 +27,9 @@ class Traits:
 
 
 LLAMA = Traits()
+LARGEST = 1_000_000_000
+"""A size of a config above it is a mistake."""
+MOST_LAYERS = 100_000
 FAMILIES: Mapping[str, Traits] = {
     "llama": LLAMA,
     "mistral": LLAMA,
@@ -91,18 +94,20 @@ class ModelShape:
     scalar_heads: int = 0
     """Value and reward heads: one row of weights each, no bias."""
     traits: Traits = LLAMA
-    exact: bool = True
-    """False for a family that is not known here: it is counted as if it were a Llama."""
+    doubt: str = ""
+    """Of a family that is not known here, which is counted as if it were a Llama: a sentence that says so."""
     experts: Experts | None = None
     latent: LatentAttention | None = None
     """With it `head_dim` is that of queries: both parts."""
 
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> "ModelShape":
-        """Read a transformers `config.json`. Raises InputError naming a size it lacks."""
+        """Read a transformers `config.json`. Raises InputError naming a size it lacks, or why it is no such decoder."""
         family = str(config.get("model_type", ""))
         if family == "gpt2":
             return _gpt2(config)
+        if family not in FAMILIES:
+            _check_decoder(family, config)
         width, heads = _size(config, "hidden_size"), _size(config, "num_attention_heads")
         traits = FAMILIES.get(family, LLAMA)
         if config.get("attention_bias"):
@@ -110,6 +115,8 @@ class ModelShape:
         if config.get("mlp_bias"):
             traits = replace(traits, ffn_bias=True)
         layers, latent = _size(config, "num_hidden_layers"), _latent(config)
+        if layers > MOST_LAYERS:
+            raise InputError(f"config.json gives num_hidden_layers = {layers}: give {MOST_LAYERS:,} at most")
         kv_heads = _size_or(config, "num_key_value_heads", heads)
         if latent is None and heads % kv_heads:
             raise InputError(
@@ -127,7 +134,7 @@ class ModelShape:
             tied=bool(config.get("tie_word_embeddings", False)),
             max_positions=_size(config, "max_position_embeddings"),
             traits=traits,
-            exact=family in FAMILIES,
+            doubt="" if family in FAMILIES else f"family {family!r} is not known here and counted as a Llama",
             experts=_experts(config, layers),
             latent=latent,
         )
@@ -135,6 +142,11 @@ class ModelShape:
     def with_scalar_head(self) -> "ModelShape":
         """The same body with one number per position: a critic or a reward model."""
         return replace(self, vocabulary_head=False, scalar_heads=1)
+
+    @property
+    def exact(self) -> bool:
+        """Its parameters are those of the real model."""
+        return not self.doubt
 
     @property
     def layer_parameters(self) -> int:
@@ -255,6 +267,40 @@ class ModelShape:
         return self.width * (1 + self.traits.norm_bias)
 
 
+EXPERT_COUNTS = ("num_experts", "num_local_experts", "n_routed_experts")
+STATEFUL = ("mamba", "ssm_", "state_size", "linear_", "conv_", "lru_", "rwkv", "xlstm", "recurrent")
+"""Beginnings of the keys by which configs tell layers that are no attention over all tokens."""
+
+
+def _check_decoder(family: str, config: Mapping[str, Any]) -> None:
+    """Raises InputError for an unknown family whose config shows that it is no decoder of attention and feed-forward
+    layers, or that it has experts under names that are not read here."""
+    layers = {str(kind) for kind in config.get("layer_types") or ()}
+    stateful = sorted(key for key in config if key.startswith(STATEFUL) and config[key])
+    stateful += sorted(kind for kind in layers if kind == "linear_attention" or not kind.endswith("attention"))
+    experts = sorted(key for key in config if ("expert" in key or "moe" in key) and _above_one(config[key]))
+    if config.get("is_encoder_decoder"):
+        why = "has an encoder beside its decoder"
+    elif config.get("type_vocab_size"):
+        why = "is an encoder (it has type_vocab_size)"
+    elif isinstance(config.get("text_config"), Mapping):
+        why = "is made of several models (it has text_config)"
+    elif stateful:
+        why = f"has layers that are no attention ({', '.join(stateful[:3])})"
+    elif experts and not any(config.get(name) for name in EXPERT_COUNTS):
+        why = f"has experts whose sizes have names of their own ({', '.join(experts[:3])})"
+    else:
+        return
+    raise InputError(
+        f"a model of family {family!r} {why}, and what is counted here are decoders of attention and feed-forward "
+        f"layers: give a size such as '7b' that comes near, or a config.json of {', '.join(FAMILIES)}"
+    )
+
+
+def _above_one(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 1
+
+
 def _gpt2(config: Mapping[str, Any]) -> ModelShape:
     width, heads = _size(config, "n_embd"), _size(config, "n_head")
     return ModelShape(
@@ -273,8 +319,7 @@ def _gpt2(config: Mapping[str, Any]) -> ModelShape:
 
 def _experts(config: Mapping[str, Any], layers: int) -> Experts | None:
     """The mixture of experts, under any of the names that families give its sizes; None for a dense model."""
-    names = ("num_experts", "num_local_experts", "n_routed_experts")
-    count = next((name for name in names if config.get(name)), None)
+    count = next((name for name in EXPERT_COUNTS if config.get(name)), None)
     dense = _dense_layers(config, layers)
     if count is None or dense == layers:
         return None
@@ -289,7 +334,9 @@ def _experts(config: Mapping[str, Any], layers: int) -> Experts | None:
 
 def _dense_layers(config: Mapping[str, Any], layers: int) -> int:
     first, step = _size_or(config, "first_k_dense_replace", 0), _size_or(config, "decoder_sparse_step", 1)
-    only = set(config.get("mlp_only_layers") or ())
+    only = config.get("mlp_only_layers") or ()
+    if not isinstance(only, list | tuple) or not all(isinstance(layer, int) for layer in only):
+        raise InputError(f"config.json gives mlp_only_layers = {only!r}: a list of whole numbers is needed there")
     return sum(layer < first or layer in only or (layer + 1) % step != 0 for layer in range(layers))
 
 
@@ -313,4 +360,6 @@ def _size(config: Mapping[str, Any], name: str) -> int:
     value = config.get(name)
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise InputError(f"config.json gives {name} = {value!r}: a positive whole number is needed there")
+    if value > LARGEST:
+        raise InputError(f"config.json gives {name} = {value}, and no model has more than {LARGEST:,} of these")
     return value

@@ -1,8 +1,9 @@
 """Models by the name of their size, each with the shape of a public model; or by a folder, or its config.json."""
 
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -144,7 +145,55 @@ def _read(path: Path) -> ModelShape:
         raise InputError(f"{path} cannot be read as a model's config.json: {error}") from None
     if not isinstance(config, dict):
         raise InputError(f"{path} is not a model's config.json: it holds no table of sizes")
-    return ModelShape.from_config(config)
+    try:
+        shape = ModelShape.from_config(config)
+    except InputError as error:
+        raise InputError(f"{path}: {str(error).removeprefix('config.json gives ')}") from None
+    return shape if shape.exact else _held_against_weights(shape, path.parent)
+
+
+MOST_OFF = 0.1
+"""By which an unknown family may differ from a Llama of its sizes and still be planned as one."""
+
+
+def _held_against_weights(shape: ModelShape, folder: Path) -> ModelShape:
+    """An unknown family's count beside what its weights hold. Raises InputError where the two have little in common."""
+    held = held_parameters(folder)
+    counted = f"{shape.parameters:,} parameters"
+    if held is None:
+        return replace(shape, doubt=f"{shape.doubt}: {counted}, and no weights beside its config.json to check that by")
+    off = shape.parameters / held - 1.0
+    if abs(off) > MOST_OFF:
+        raise InputError(
+            f"{folder}: {shape.doubt}, which makes {counted}, and its weights hold {held:,}: give a size "
+            "such as '7b' that comes near"
+        )
+    return replace(shape, doubt=f"{shape.doubt}: {counted}, {off:+.1%} of what its weights hold")
+
+
+def held_parameters(folder: Path) -> int | None:
+    """Numbers in all *.safetensors files of a folder, from their headers; None without any that can be read.
+
+    A file starts with the length of its header, 8 bytes with the lowest first, and the header is JSON: a shape for
+    each name (https://huggingface.co/docs/safetensors).
+    """
+    try:
+        return sum(_in_file(path) for path in sorted(folder.glob("*.safetensors"))) or None
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _in_file(path: Path) -> int:
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        text = file.read(min(size, MOST_HEADER_BYTES))
+    if len(text) != size:
+        raise ValueError(f"{path} ends within its header")
+    return sum(math.prod(tensor["shape"]) for name, tensor in json.loads(text).items() if name != "__metadata__")
+
+
+MOST_HEADER_BYTES = 100_000_000
+"""The format's own limit."""
 
 
 def _nearest(name: str) -> str:

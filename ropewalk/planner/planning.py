@@ -19,7 +19,7 @@ from ropewalk.planner.search.candidates import problem_of
 from ropewalk.planner.search.kernels import evaluate, scratch
 from ropewalk.planner.search.problem import Problem
 from ropewalk.planner.search.prove import Proof, prove
-from ropewalk.planner.search.robust import least_regret
+from ropewalk.planner.search.robust import Robust, least_regret
 from ropewalk.planner.search.schedule import Mode, Order
 from ropewalk.planner.search.temper import Found, polished, search
 from ropewalk.records.errors import InputError
@@ -36,6 +36,7 @@ class Asked:
     gap: float = 0.0
     """Certified gap at which to stop; 0 asks for the best plan itself."""
     budget_seconds: float = 5.0
+    """Of search and proof. The problem is built before it starts, and baselines are looked for after it."""
     seed: int = 0
     mode: Mode = "synchronous"
     robust: bool = False
@@ -76,8 +77,8 @@ class Planned:
     build_seconds: float
     search_seconds: float
     proof_seconds: float
-    worst_regret: float | None = None
-    """Of the chosen plan over the noise scenarios, in robust mode."""
+    robust: Robust | None = None
+    """In robust mode: what the chosen plan and the fastest one come to when every time may be off."""
 
 
 def plan_case(
@@ -94,9 +95,10 @@ def plan_case(
     problem.tables, problem.orders  # noqa: B018 - built now, so that they count as building
     built = clock() - began
     found, proof = solve(problem, asked, clock=clock)
-    chosen, regret = proof.plan, None
+    robust = None
     if asked.robust:
-        chosen, regret = least_regret(problem, [proof.plan, *(plan for _, plan in found.best)], seed=asked.seed)
+        robust = least_regret(problem, [proof.plan, *(plan for _, plan in found.best)], seed=asked.seed)
+    chosen = proof.plan if robust is None else robust.plan
     order = order_of(problem, chosen)
     judged = judge(case, placements_of(problem, chosen), mode=asked.mode, order=order, profile=profile)
     return Planned(
@@ -116,7 +118,7 @@ def plan_case(
         build_seconds=built,
         search_seconds=found.seconds,
         proof_seconds=proof.seconds,
-        worst_regret=regret,
+        robust=robust,
     )
 
 

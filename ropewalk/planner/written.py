@@ -44,6 +44,7 @@ def written(planned: Planned) -> ExecutionPlan:
             "cluster_fingerprint": fingerprint(case.cluster),
             "calibration": case.calibration,
             "workload": workload_text(case.workload),
+            "models": models_text(case),
             "mode": asked.mode,
             "seed": str(asked.seed),
             "gap": f"{planned.gap:.6f}",
@@ -68,6 +69,35 @@ def workload_text(workload: Workload) -> str:
     counts = (("mini-batches", workload.minibatches), ("epochs", workload.epochs))
     steps = "".join(f", {count} {what}" for what, count in counts if count > 1)
     return f"{workload.prompts}x{workload.group_size}:{prompt:.6g}+{answer:.6g}{steps}, {workload.dtype}"
+
+
+def models_text(case: Case) -> str:
+    """Every role with the number of its parameters."""
+    return ", ".join(f"{role} {shape.parameters:,}" for role, shape in case.shapes.items())
+
+
+def differences(case: Case, plan: ExecutionPlan) -> list[str]:
+    """What a plan file says it was made for, where that is something else than what it is judged for here."""
+    here = {
+        "method": case.method,
+        "calibration": case.calibration,
+        "workload": workload_text(case.workload),
+        "models": models_text(case),
+    }
+    said = {what: plan.provenance.get(what, value) for what, value in here.items()}
+    return [
+        f"the plan was made for {what} {said[what]!r}, and is judged for {value!r}: plan again for that"
+        for what, value in here.items()
+        if said[what] != value
+    ]
+
+
+def misjudged(plan: ExecutionPlan, judged: Judged) -> list[str]:
+    """Where the seconds that a file claims are not those of its plan."""
+    said = plan.estimate_seconds
+    if said is None or math.isclose(said, judged.period_seconds, rel_tol=1e-6):
+        return []
+    return [f"the file says {said:.4g} s an iteration, and here it is {judged.period_seconds:.4g} s: plan again"]
 
 
 def read_plan(path: Path) -> ExecutionPlan:
@@ -104,13 +134,13 @@ def problems(case: Case, plan: ExecutionPlan, *, mode: Mode = "synchronous") -> 
         if name in jobs:
             found += [f"call {name!r} {problem}" for problem in _impossible(jobs[name], call, case.cluster)]
     listing = _listing("orders", list(plan.order), list(jobs))
-    listing += [f"call {name!r} is late, and the order does not name it: add it" for name in plan.late if name in jobs
-                and name not in plan.order]  # fmt: skip
+    listing += _strange("calls late", plan.late, list(jobs))
+    late = [name for name in plan.late if name in jobs and name not in plan.order]
+    listing += [f"call {name!r} is late, and the order does not name it: add it" for name in late]
     if not listing and not matching(case, plan, mode):
-        said = " → ".join(plan.order)
         listing.append(
-            f"the order {said}{_late(plan)} lets a call run before what it waits for: "
-            "leave order and late out, and the best one is taken"
+            f"the order {_shown(plan.order, plan.late)} lets a call run before what it waits for: "
+            f"one that does not is {_one_order(case, mode)}"
         )
     return [*found, *listing]
 
@@ -152,12 +182,13 @@ def _written(work: CallWork, spot: Placement) -> CallPlan:
 
 def _placement(work: CallWork, call: CallPlan) -> Placement:
     at, total = call.layout, _shard_tokens(work, call.layout.dp)
+    rows = -(-work.amount.sequences // at.dp)
     strategy = Strategy(
         dp=at.dp,
         tp=at.tp,
         pp=at.pp,
         ep=at.ep,
-        micro_batches=_count_of(total, call.micro_batch_tokens),
+        micro_batches=min(_count_of(total, call.micro_batch_tokens), rows),
         offload=call.offload,
         shard=at.shard,
         recompute=call.recompute or work.kind != "train",
@@ -200,17 +231,26 @@ def _listing(verb: str, given: Sequence[str], known: Sequence[str]) -> list[str]
             found.append(f"the plan {verb} no call {name!r}: add it")
         elif given.count(name) > 1:
             found.append(f"the plan {verb} call {name!r} twice: name it once")
-    for name in dict.fromkeys(given):
-        if name not in known:
-            near = get_close_matches(name, known, n=1, cutoff=0.0)[0]
-            found.append(f"the plan {verb} a call {name!r}, which this method does not have: did you mean {near!r}?")
-    return found
+    return [*found, *_strange(verb, given, known)]
+
+
+def _strange(verb: str, given: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Calls that the method does not have."""
+    strange = [name for name in dict.fromkeys(given) if name not in known]
+    near = {name: get_close_matches(name, known, n=1, cutoff=0.0)[0] for name in strange}
+    return [
+        f"the plan {verb} a call {name!r}, which this method does not have: did you mean {near[name]!r}?"
+        for name in strange
+    ]
 
 
 def _impossible(work: CallWork, call: CallPlan, cluster: Cluster) -> list[str]:
     at, shape = call.layout, work.shape
     first, last = min(at.ranks), max(at.ranks)
     found = []
+    if work.kind != "train" and (at.shard != "none" or call.recompute):
+        what = "recompute" if call.recompute else f"shard {at.shard!r}"
+        found.append(f"has {what}, which is for a call that trains, and this one does not: leave it out")
     if first < 0 or last >= cluster.gpus:
         found.append(f"is placed on ranks {first} to {last}, and cluster {cluster.name!r} has 0 to {cluster.gpus - 1}")
     if at.ranks != tuple(range(first, first + len(at.ranks))):
@@ -221,14 +261,24 @@ def _impossible(work: CallWork, call: CallPlan, cluster: Cluster) -> list[str]:
         found.append(f"has pp {at.pp} for {shape.layers} layers: give fewer stages")
     if at.dp > work.amount.sequences:
         found.append(f"has dp {at.dp} for {work.amount.sequences} sequences of a step: give fewer replicas")
-    experts = shape.experts.count if shape.experts else 1
-    if experts % at.ep or (at.dp * at.tp) % at.ep:
-        found.append(f"has ep {at.ep} for {experts} experts on dp x tp = {at.dp * at.tp} ranks: give a divisor of both")
+    if at.ep > 1 and shape.experts is None:
+        found.append(f"has ep {at.ep}, and its model has no experts: give 1")
+    elif shape.experts and (shape.experts.count % at.ep or (at.dp * at.tp) % at.ep):
+        counts = f"{shape.experts.count} experts on dp x tp = {at.dp * at.tp} ranks"
+        found.append(f"has ep {at.ep} for {counts}: give a divisor of both")
     return found
 
 
-def _late(plan: ExecutionPlan) -> str:
-    return f" (late: {', '.join(plan.late)})" if plan.late else ""
+def _shown(order: Sequence[str], late: Sequence[str]) -> str:
+    return " → ".join(order) + (f" (late: {', '.join(late)})" if late else "")
+
+
+def _one_order(case: Case, mode: Mode) -> str:
+    """Some order of dispatch that a plan may have, without its moves."""
+    found = schedule(case.graph, mode)
+    calls, order = range(found.calls), found.orders[0]
+    named = [found.names[o] for o in order.sequence if o in calls]
+    return _shown(named, [found.names[o] for o in calls if order.shift[o] > 0])
 
 
 def as_mapping(plans: Sequence[tuple[str, ExecutionPlan]]) -> Mapping[str, ExecutionPlan]:

@@ -225,3 +225,36 @@ def test_rules_of_thumb_are_held_against_the_planner(ropewalk: Command) -> None:
 )
 def test_what_cannot_be_advised_on_is_one_sentence(ropewalk: Command, words: list[str], said: str) -> None:
     failed(ropewalk("advise", *words), 2, said)
+
+
+SFT = ("cost", "sft", "--model", "7b", "--gpu", "a100")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--tokens", "0.5"), "--tokens counts things, so it lies between 1 and 1e+18"),
+        (("--tokens", "1e308"), "--tokens counts things"),
+        (("--tokens", "1e400"), "--tokens must be above 0"),
+        (("--prompts", "0.5"), "--prompts counts things"),
+        (("--tokens", "1B", "--row-tokens", "0.5"), "--row-tokens counts things"),
+        (("--tokens", "1B", "--gpu", "8xa100"), "name the kind, and say --gpus 8"),
+        (("--tokens", "1B", "--mfu", "-0.3-0.4"), "got '-0.3-0.4': write 0.30-0.45"),
+        (("--tokens", "1B", "--gpu", "/dev/null"), "is missing"),
+        (("--tokens", "1B", "--model", "./gone"), "name a folder with a config.json"),
+    ],
+)
+def test_no_price_is_made_of_nonsense(ropewalk: Command, words: tuple[str, ...], said: str) -> None:
+    told = ropewalk(*SFT, *words)
+    failed(told, 2, said, sentences=len(told.err.splitlines()))
+
+
+def test_the_figures_that_are_known_from_elsewhere_are_shown(ropewalk: Command) -> None:
+    """States of four 7B and four 70B models, the balance of an A100, DeepSeek-V3's MFU, hours of a GRPO run."""
+    told = " ".join(ropewalk("cost", "--claims").out.split())
+    for said in (
+        "PPO, four models: 252 GB", "PPO, four of 70 B: 2,520 GB", "GRPO, reward model: 140 GB", "GRPO, rule: 126 GB",
+        "FLOPs per byte: 156", "implied MFU: 34.6 %", "at k = 3.5: 919 GPU-hours", "3,300 A100-hours",
+    ):  # fmt: skip
+        assert said in told, said
+    assert "34.6% of 989 TFLOP/s" in ropewalk("cost", "--published").out

@@ -160,3 +160,40 @@ def test_query_heads_are_a_multiple_of_the_key_value_heads() -> None:
     }  # fmt: skip
     with pytest.raises(InputError, match=r"num_attention_heads = 4 and num_key_value_heads = 3.*multiple"):
         ModelShape.from_config(config)
+
+
+NO_DECODERS = [
+    (transformers.T5Config(), "has an encoder beside its decoder"),
+    (transformers.BartConfig(), "has an encoder beside its decoder"),
+    (transformers.BertConfig(), "is an encoder"),
+    (transformers.RobertaConfig(), "is an encoder"),
+    (transformers.MambaConfig(), "has layers that are no attention"),
+    (transformers.FalconMambaConfig(), "has layers that are no attention"),
+    (transformers.JambaConfig(), "has layers that are no attention"),
+    (transformers.RecurrentGemmaConfig(), "has layers that are no attention"),
+    (transformers.Qwen3NextConfig(), "has layers that are no attention"),
+    (transformers.Gemma3Config(), "is made of several models"),
+    (transformers.Llama4Config(), "is made of several models"),
+    (transformers.Ernie4_5_MoeConfig(), "has experts whose sizes have names of their own"),
+]
+
+
+@pytest.mark.parametrize(("config", "why"), NO_DECODERS, ids=lambda c: getattr(c, "model_type", ""))
+def test_what_is_no_decoder_of_attention_and_feed_forward_layers_is_refused(config: PreTrainedConfig, why: str) -> None:
+    with pytest.raises(InputError, match=f"family '{config.model_type}' {why}.*: give a size"):
+        ModelShape.from_config(config.to_dict())
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"num_hidden_layers": 10**12},
+        {"hidden_size": 10**30},
+        {"mlp_only_layers": "all"},
+        {"mlp_only_layers": ["1"]},
+    ],
+)
+def test_sizes_that_no_model_has_are_refused_at_once(changed: dict[str, object]) -> None:
+    (key,) = changed
+    with pytest.raises(InputError, match=key):
+        ModelShape.from_config({**CONFIGS[8].to_dict(), **changed})

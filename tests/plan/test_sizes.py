@@ -5,11 +5,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+import transformers
+from safetensors.torch import save_file
 
 from ropewalk.plan.shape import ModelShape
-from ropewalk.plan.sizes import SIZES, shape_of
+from ropewalk.plan.sizes import SIZES, held_parameters, shape_of
 from ropewalk.records.errors import InputError
 
+SMALL = {
+    "vocab_size": 301,
+    "hidden_size": 48,
+    "intermediate_size": 80,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 6,
+    "max_position_embeddings": 64,
+}
 PUBLISHED = {
     "135m": 134_515_008,
     "0.5b": 494_032_768,
@@ -143,3 +154,38 @@ def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
         (tmp_path / "config.json").write_text(text)
         with pytest.raises(InputError, match=r"config\.json"):
             shape_of(tmp_path)
+
+
+def test_weights_are_counted_from_their_headers(tmp_path: Path) -> None:
+    assert held_parameters(tmp_path) is None
+    save_file({"a": torch.zeros(3, 5), "b": torch.zeros(7)}, tmp_path / "one.safetensors", {"format": "pt"})
+    save_file({"c": torch.zeros(2, 2, 2, dtype=torch.bfloat16)}, tmp_path / "two.safetensors")
+    assert held_parameters(tmp_path) == 15 + 7 + 8
+    for damaged in (b"", b"\x05\0\0\0\0\0\0\0{}", b"\xff" * 9, b"\x02\0\0\0\0\0\0\0[]", b'\x08\0\0\0\0\0\0\0{"a": 1}'):
+        (tmp_path / "two.safetensors").write_bytes(damaged)
+        assert held_parameters(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (transformers.Olmo2Config(**SMALL, pad_token_id=0), "of what its weights hold"),
+        (transformers.PhiConfig(**SMALL), None),
+    ],
+)
+def test_an_unknown_family_is_held_against_its_weights(
+    tmp_path: Path, config: transformers.PreTrainedConfig, said: str | None
+) -> None:
+    """Near the real count it is planned, and says how near; far from it it is refused."""
+    config.save_pretrained(tmp_path)
+    bare = shape_of(tmp_path)
+    assert not bare.exact and "no weights beside its config.json" in bare.doubt and bare.with_scalar_head().doubt
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    model.save_pretrained(tmp_path)
+    held = sum(p.numel() for p in model.parameters())
+    assert held_parameters(tmp_path) == held
+    if said is None:
+        with pytest.raises(InputError, match=f"makes {bare.parameters:,} parameters, and its weights hold {held:,}"):
+            shape_of(tmp_path)
+    else:
+        assert f"{bare.parameters / held - 1:+.1%} {said}" in shape_of(tmp_path).doubt

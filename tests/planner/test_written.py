@@ -16,8 +16,10 @@ from ropewalk.planner.written import (
     _count_of,
     _tokens_of,
     as_mapping,
+    differences,
     fingerprint,
     judge_plan,
+    misjudged,
     mode_of,
     placements_in,
     problems,
@@ -86,7 +88,7 @@ def changed(call: str, **layout: object) -> ExecutionPlan:
         (changed("generate", ranks=(1, 0), dp=2, tp=1, pp=1), "'generate' has ranks that are not consecutive"),
         (changed("generate", ranks=(7, 8), dp=2, tp=1, pp=1), "has 0 to 7"),
         (changed("values", ranks=(0, 1, 2, 3, 4), dp=1, tp=5, pp=1), "'values' has tp 5, which does not divide 12"),
-        (changed("values", ranks=(0, 1), dp=1, tp=1, pp=2, ep=2), "'values' has ep 2 for 1 experts"),
+        (changed("values", ranks=(0, 1), dp=1, tp=1, pp=2, ep=2), "'values' has ep 2, and its model has no experts"),
         (replace(written(small_plan()), order=("generate",)), "the plan orders no call 'reference'"),
         (replace(written(small_plan()), late=("generate",)), "lets a call run before what it waits for"),
     ],
@@ -141,3 +143,69 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
 def test_names_that_come_twice_are_numbered() -> None:
     plan = written(small_plan())
     assert list(as_mapping([("a", plan), ("b", plan), ("a", plan), ("a", plan)])) == ["a", "b", "a (2)", "a (3)"]
+
+
+def with_call(name: str, **now: object) -> ExecutionPlan:
+    plan = written(small_plan())
+    return replace(plan, calls={**plan.calls, name: replace(plan.calls[name], **now)})  # type: ignore[arg-type]
+
+
+def test_only_a_call_that_trains_shares_states_or_computes_again() -> None:
+    at = written(small_plan()).calls["values"].layout
+    for plan, what in (
+        (with_call("values", recompute=True), "recompute"),
+        (with_call("values", layout=replace(at, shard="full")), "shard 'full'"),
+    ):
+        (problem,) = problems(small_case(), plan)
+        assert f"'values' has {what}, which is for a call that trains" in problem
+    assert problems(small_case(), with_call("actor_train", recompute=False)) == []
+
+
+@pytest.mark.parametrize("tokens", [1, 10**30])
+def test_there_are_no_more_micro_batches_than_rows_and_one_at_least(tokens: int) -> None:
+    """A row above the budget runs alone."""
+    plan = with_call("actor_train", micro_batch_tokens=tokens)
+    assert problems(small_case(), plan) == []
+    cut = placements_in(small_case(), plan)["actor_train"].strategy
+    assert cut.micro_batches == (-(-64 // cut.dp) if tokens == 1 else 1)
+    assert judge_plan(small_case(), plan).period_seconds > 0
+
+
+def test_a_late_call_that_is_not_there_is_named() -> None:
+    (problem,) = problems(small_case(), replace(written(small_plan()), late=("generat",)))
+    assert problem == "the plan calls late a call 'generat', which this method does not have: did you mean 'generate'?"
+
+
+@pytest.mark.parametrize("mode", ["synchronous", "one-step-off", "streaming"])
+def test_the_order_that_a_wrong_one_is_told_of_is_right(mode: str) -> None:
+    planned = small_plan(mode)
+    plan = written(planned)
+    (problem,) = problems(planned.case, replace(plan, order=plan.order[::-1]), mode=mode_of(plan))
+    told = problem.partition("one that does not is ")[2]
+    order, _, late = told.removesuffix(")").partition(" (late: ")
+    mended = replace(plan, order=tuple(order.split(" → ")), late=tuple(late.split(", ")) if late else ())
+    assert problems(planned.case, mended, mode=mode_of(plan)) == []
+
+
+def test_what_a_plan_was_made_for_is_held_against_what_it_is_judged_for() -> None:
+    plan = written(small_plan())
+    assert differences(small_case(), plan) == []
+    assert differences(small_case(), replace(plan, provenance={})) == []
+    data = {"method": "ppo", "models": {"actor": "1.5b"}, "cluster": "2x4xa100", "workload": "64:64+64"}
+    for what, change in (
+        ("workload", {"workload": "64:64+65"}),
+        ("models", {"models": {"actor": "0.5b"}}),
+        ("calibration", {"calibration": "reference"}),
+        ("method", {"method": "ppo+rule-reward"}),
+    ):
+        found = differences(describe({**data, **change}), plan)
+        assert [f for f in found if f.startswith(f"the plan was made for {what} '")], found
+        assert all(f.endswith(": plan again for that") for f in found)
+
+
+def test_seconds_that_a_file_only_claims_are_told() -> None:
+    plan = written(small_plan())
+    judged = judge_plan(small_case(), plan)
+    assert misjudged(plan, judged) == misjudged(replace(plan, estimate_seconds=None), judged) == []
+    (told,) = misjudged(replace(plan, estimate_seconds=judged.period_seconds / 2), judged)
+    assert told.startswith(f"the file says {judged.period_seconds / 2:.4g} s an iteration")

@@ -160,6 +160,15 @@ def assign_shapes(
     return {role: _with_heads(graph, role, _given(graph, role, named)) for role in graph.roles}
 
 
+def doubts(shapes: Mapping[str, ModelShape]) -> tuple[str, ...]:
+    """What the sizes of models rest on that are not known exactly: a sentence for each, with its roles."""
+    told: dict[str, list[str]] = {}
+    for role, shape in shapes.items():
+        if shape.doubt:
+            told.setdefault(shape.doubt, []).append(role)
+    return tuple(f"{', '.join(roles)}: {doubt}" for doubt, roles in told.items())
+
+
 def check_role(role: str, roles: Sequence[str]) -> None:
     if role not in roles:
         near = get_close_matches(role, roles, n=1, cutoff=0.0)[0]

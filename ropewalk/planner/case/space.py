@@ -44,8 +44,10 @@ class Space:
             raise InputError("a space without tp or ep has no plan in it: give at least [1] for each")
         if self.pp_max < 1:
             raise InputError(f"a space has pp_max = {self.pp_max}: give a whole number of at least 1")
-        if not self.shard or not 1 <= self.blocks <= MOST_BLOCKS:
-            raise InputError(f"a space needs a way to shard and 1 to {MOST_BLOCKS} blocks, got {self}")
+        if not self.shard:
+            raise InputError("a space without a way to shard has no plan in it: give at least ['optimizer']")
+        if not 1 <= self.blocks <= MOST_BLOCKS:
+            raise InputError(f"a space has blocks = {self.blocks}: give 1 to {MOST_BLOCKS}")
 
 
 def default_space(cluster: Cluster, shapes: Mapping[str, ModelShape]) -> Space:

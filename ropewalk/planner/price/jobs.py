@@ -12,6 +12,7 @@ from ropewalk.records.errors import InputError
 
 PRETRAINING, INFERENCE = "pretraining", "inference"
 KINDS: tuple[str, ...] = (PRETRAINING, *METHODS, INFERENCE)
+MOST = 1e18
 SUFFIXES: Mapping[str, float] = {"k": 1e3, "m": 1e6, "b": 1e9, "g": 1e9, "t": 1e12}
 
 
@@ -78,6 +79,14 @@ def number(text: str, what: str) -> float:
         raise InputError(f"{what} is a number such as 100k, 2e9 or 14.8T, got {text!r}") from None
     if not 0 < value < float("inf"):
         raise InputError(f"{what} must be above 0, got {text}: say how many")
+    return value
+
+
+def count(text: str, what: str) -> float:
+    """A number of things: at least one of them."""
+    value = number(text, what)
+    if not 1 <= value <= MOST:
+        raise InputError(f"{what} counts things, so it lies between 1 and {MOST:g}, got {text}: say how many")
     return value
 
 

@@ -136,20 +136,21 @@ def _one_card(m: Material) -> Finding:
 
 
 def _rlhf_memory(_: Material) -> Finding:
-    seven = 7e9 / QWEN_7B.parameters
-
-    def states(method: str) -> float:
-        return _held(method, QWEN_7B).bytes * seven / GB
+    def states(method: str, parameters: float = 7e9) -> float:
+        return _held(method, QWEN_7B).bytes * parameters / QWEN_7B.parameters / GB
 
     values = (
         Value("GRPO over SFT", states("grpo") / states("sft"), "x"),
         Value("SFT", states("sft"), "GB", judged=False),
         Value("PPO, four models", states("ppo"), "GB", judged=False),
+        Value("PPO, four of 70 B", states("ppo", 70e9), "GB", judged=False),
         Value("GRPO, reward model", states("grpo"), "GB", judged=False),
         Value("GRPO, rule", states("grpo+rule-reward"), "GB", judged=False),
         Value("PPO over SFT", states("ppo") / states("sft"), "x"),
     )
-    because = "only actor and critic carry 16 bytes a parameter, reference and reward model 2 (7.0 B parameters each)"
+    because = (
+        "only actor and critic carry 16 bytes a parameter, reference and reward model 2 (7 B parameters where not said)"
+    )
     return Finding("RLHF memory", "RLHF needs 4 times the memory of SFT", (4, 4), values, because)
 
 

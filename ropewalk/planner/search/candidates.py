@@ -25,6 +25,9 @@ from ropewalk.planner.search.problem import Candidate, Floats, Ints, Mesh, Probl
 from ropewalk.planner.search.schedule import Mode, Schedule, schedule
 from ropewalk.records.errors import InputError
 
+YEAR = 365.25 * 24 * 3600
+LONGEST_SECONDS = 1000 * YEAR
+"""Of a call: above it something that was given is a mistake."""
 MOST_UNEVEN = 1.15
 """Layers of the fullest stage times the stages, over all layers."""
 
@@ -153,6 +156,12 @@ def problem_of(
         per_mesh = [pricing.options(job, mesh, _least(usable, mesh)) for mesh in pieces.meshes]
         if not any(per_mesh):
             raise InputError(fits_nowhere(job, pricing, pieces, max(usable)))
+        fastest = min(option.seconds for options in per_mesh for option in options)
+        if not fastest < LONGEST_SECONDS:
+            raise InputError(
+                f"call {job.name!r} takes {fastest:.3g} s under every plan, which is over {LONGEST_SECONDS / YEAR:.0f} "
+                "years: check the FLOP/s and bandwidths of the cluster, and the workload"
+            )
         offered.append(per_mesh)
     listed, cuts_of = _numbered(offered, plan, prune=prune)
     tables = [
@@ -249,15 +258,29 @@ def fits_nowhere(job: CallWork, pricing: Pricing, pieces: Cells, usable: float) 
                 if best is None or bytes_ < best[0]:
                     best = bytes_, {**need.static, **need.active}
     if best is None:
-        return (
-            f"no tp of {list(pricing.space.tp)} divides the {job.shape.heads} heads of {job.name!r} on any mesh: "
-            "give other tp sizes"
-        )
+        return _no_cut(job, pricing, pieces)
     largest = max(best[1], key=lambda item: best[1][item])
     return (
         f"call {job.name!r} of role {job.role!r} needs at least {best[0] / 1e9:.3g} GB on each GPU under every plan, "
         f"of {usable / 1e9:.3g} GB usable (mostly {largest}, {best[1][largest] / 1e9:.3g} GB): {_mend(job, largest)}"
     )
+
+
+def _no_cut(job: CallWork, pricing: Pricing, pieces: Cells) -> str:
+    """Why a call cannot be cut on any mesh, whatever memory it needs."""
+    space, places = pricing.space, [place(pricing.cluster, mesh.first_rank, mesh.gpus) for mesh in pieces.meshes]
+    if any(True for where in places for _ in cuts(job, where, replace(space, ep=(1,)))):
+        experts = f"the {job.shape.experts.count} experts" if job.shape.experts else "no experts, as there are none,"
+        return f"no ep of {list(space.ep)} spreads {experts} of {job.name!r} on any mesh: give 1 among them"
+    if any(job.shape.heads % tp == 0 and where.gpus_per_node % tp == 0 for where in places for tp in space.tp):
+        smallest = min(where.gpus for where in places)
+        return (
+            f"call {job.name!r} has {job.amount.sequences:,} sequences of a step, too few for the replicas that "
+            f"{smallest:,} GPUs, the smallest mesh, make of its {job.shape.layers} layers and {job.shape.heads} heads: "
+            "take fewer GPUs, more prompts, or smaller meshes (slice_sizes, blocks)"
+        )
+    tp, heads = list(space.tp), job.shape.heads
+    return f"no tp of {tp} divides the {heads} heads of {job.name!r} on any mesh: give other tp sizes"
 
 
 def _mend(job: CallWork, largest: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from ropewalk.planner.case.describe import Case
 from ropewalk.planner.placed import Judged, PlacedCall, Placement
 from ropewalk.planner.planning import Compared
+from ropewalk.planner.search.robust import NOISE, Robust
 from ropewalk.planner.show.explain import Second, binding, busy_share, certificate, why
 from ropewalk.planner.show.gather import Gathered
 from ropewalk.planner.show.memory import Device, Need, devices
@@ -31,7 +32,7 @@ def document(found: Gathered) -> dict[str, Any]:
         "gap": planned.gap,
         "optimal": planned.optimal,
         "certificate": certificate(planned.gap, planned.bound_seconds, optimal=planned.optimal),
-        "worst_regret": planned.worst_regret,
+        "robust": _robust(planned.robust),
         "cost": _cost(found.cost),
         **judged_document(judged, planned.case),
         "second_best": [_second(second) for second in found.second],
@@ -46,6 +47,12 @@ def document(found: Gathered) -> dict[str, Any]:
         "seconds": found.seconds,
         "plan": json.loads(written(planned).to_json()),
     }
+
+
+def _robust(found: Robust | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    return {"noise": NOISE, "chosen": asdict(found.worst), "fastest": asdict(found.fastest), "of": found.looked_at}
 
 
 def judged_document(judged: Judged, case: Case) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from ropewalk.planner.planning import Asked, Planned
 from ropewalk.planner.search.candidates import problem_of
 from ropewalk.planner.search.kernels import evaluate_all, scratch
 from ropewalk.planner.search.problem import FAR, Candidate, Problem
+from ropewalk.planner.search.robust import NOISE, Robust
 from ropewalk.planner.search.temper import polished, search
 from ropewalk.records.errors import InputError
 
@@ -33,6 +34,16 @@ class Second:
     period_seconds: float | None
     ratio: float | None
     """How much longer iterations are: 1.02 is 2 %."""
+
+
+def robustness(found: Robust) -> str:
+    """What a plan chosen by its regret comes to at worst, beside the fastest one."""
+    chosen, fastest = found.worst, found.fastest
+    return (
+        f"with every time off by up to {NOISE:.0%} an iteration takes at worst {chosen.period_seconds:.4g} s, and at "
+        f"most {chosen.regret:.2%} more than the best of {found.looked_at} plans in the same case; the fastest plan: "
+        f"{fastest.period_seconds:.4g} s, {fastest.regret:.2%}"
+    )
 
 
 def second_best(

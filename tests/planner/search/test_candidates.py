@@ -102,3 +102,37 @@ def test_what_fits_nowhere_is_named_with_a_mend() -> None:
         problem_of(case("sft", "7b", "1xl4", 4))
     with pytest.raises(InputError, match="needs at least"):
         problem_of(case("ppo", "70b", "8xl4", 4))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "space", "said"),
+    [
+        ("1000000xa100", {}, "has 16 sequences of a step, too few for the replicas that"),
+        ("2xa100", {"ep": [3]}, r"no ep of \[3\] spreads no experts"),
+        ("3x4xa100", {"slice_sizes": [], "tp": [7]}, r"no tp of \[7\] divides the 14 heads"),
+    ],
+)
+def test_what_cannot_be_cut_is_told_by_its_reason(cluster: str, space: dict[str, object], said: str) -> None:
+    data = {"method": "sft", "models": {"actor": "0.5b"}, "cluster": cluster, "workload": "16:8+8"}
+    with pytest.raises(InputError, match=f"{said}.*: (take|give)"):
+        problem_of(describe({**data, "space": space}))
+
+
+@pytest.mark.parametrize("prompts", [10**12, 10**24])
+def test_a_call_of_a_thousand_years_is_a_mistake_of_what_was_given(prompts: int) -> None:
+    data = {"method": "sft", "models": {"actor": "0.5b"}, "cluster": "2xa100", "workload": f"{prompts}:8+8"}
+    if prompts < 10**20:
+        assert all(c.seconds < 1e10 for c in problem_of(describe(data)).candidates[0])
+        return
+    with pytest.raises(InputError, match=r"takes .* s under every plan, which is over 1000 years: check the FLOP/s"):
+        problem_of(describe(data))
+
+
+def test_a_gpu_that_computes_next_to_nothing_has_no_plan() -> None:
+    """Its seconds were above what counts as infinite, and the period came out negative."""
+    gpu = {"name": "x", "flops": {"bf16": 1e-300}, "memory_bytes": 80e9, "memory_bytes_per_second": 2e12}
+    group = {"gpu": gpu, "nodes": 1, "gpus_per_node": 2, "inside_bytes_per_second": 2e11, "host_bytes_per_second": 2e10}
+    cluster = {"name": "slow", "between_bytes_per_second": 2e10, "group": [group]}
+    data = {"method": "sft", "models": {"actor": "0.5b"}, "cluster": cluster, "workload": "16:8+8"}
+    with pytest.raises(InputError, match="over 1000 years"):
+        problem_of(describe(data))
