@@ -258,7 +258,7 @@ def run_killed(case: tuple[str, Mapping[str, Any]], out: Path, kill_at: int | No
     child = context.Process(target=_child, args=(theirs, *case, str(out), kill_at))
     child.start()
     theirs.close()
-    child.join(120)
+    child.join(240)
     assert child.exitcode == (0 if kill_at is None else -signal.SIGKILL)
     return int(ours.recv()) if kill_at is None else kill_at
 
