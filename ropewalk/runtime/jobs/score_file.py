@@ -5,6 +5,7 @@ all scores so far) it takes over them, on top of those that a run folder's run b
 computed here: its scores are read from the rows, where a run wrote them.
 """
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,6 +45,8 @@ from ropewalk.tasks.task import HELDOUT, TRAIN, Task, prompt_id
 _MADE = ("scores", "components", "terms", "reward")
 _EVERY = 64
 """Rows between two signs of life."""
+_MOST_TOKENS = 2**24
+"""Of one completion: each costs memory."""
 
 
 class Judge(NamedTuple):
@@ -132,7 +135,17 @@ class ScoredFile:
             }
             for line, record in zip(self.lines, self.composed.records, strict=True)
         ]
-        write_atomic(path, "".join(dumps(row) + "\n" for row in rows))
+        write_atomic(path, "".join(_written(row) + "\n" for row in rows))
+
+
+def _written(row: Mapping[str, Any]) -> str:
+    """A row as JSON; half characters, which UTF-8 has none of, stay the escapes that they came as."""
+    text = dumps(row)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(json.loads(text))
+    return text
 
 
 def score_file(
@@ -291,7 +304,7 @@ def _line(row: FileRow, number: int, judge: Judge, asked: Asked) -> Line:
     text, tokens, finish = fields.get("completion"), fields.get("tokens"), fields.get("finish", "stop")
     if not isinstance(text, str):
         raise InputError(f"{row.where} has no completion: give it as text")
-    if isinstance(tokens, bool) or not isinstance(tokens, int | None) or (tokens is not None and tokens < 0):
+    if isinstance(tokens, bool) or not isinstance(tokens, int | None) or not 0 <= (tokens or 0) <= _MOST_TOKENS:
         raise InputError(f"{row.where} has tokens = {tokens!r}: give the number of sampled tokens, or leave it out")
     if tokens is None and not isinstance(judge.reward.length, NoLength):
         raise InputError(f"{row.where} has no tokens, and the reward looks at length: give the number sampled")

@@ -158,6 +158,13 @@ def test_old_parts_do_not_outlive_a_new_scoring(tmp_path: Path) -> None:
     assert written["reward"] == 1.0 and "terms" not in written and [*written["components"]] == ["right"]
 
 
+def test_half_characters_are_written_as_they_came(tmp_path: Path) -> None:
+    row = {"prompt_id": "a", "completion": "a\ud800", "note": "\udfff é"}
+    scored([row], tmp_path).write(tmp_path / "out.jsonl")
+    (written,) = read_jsonl(tmp_path / "out.jsonl")
+    assert {key: written[key] for key in row} == row and written["reward"] is not None
+
+
 # --- what is refused ------------------------------------------------------------------------------
 
 
@@ -172,6 +179,7 @@ def test_old_parts_do_not_outlive_a_new_scoring(tmp_path: Path) -> None:
         ({"prompt": 3, "gold": "q", "completion": "q"}, "prompt"),
         ({"prompt_id": "a", "prompt": "say b", "completion": "x"}, "prompt 'a' reads otherwise in task"),
         ({"prompt_id": "a", "completion": "x", "tokens": -1}, "tokens = -1"),
+        ({"prompt_id": "a", "completion": "x", "tokens": 10**14}, f"tokens = {10**14}"),
         ({"prompt_id": "a", "completion": "x", "tokens": "7"}, "tokens = '7'"),
         ({"prompt_id": "a", "completion": "x", "finish": "eos"}, "finish = 'eos': it is one of stop, length"),
         ({"prompt_id": "a", "completion": "x", "info": []}, "info that is no object"),
