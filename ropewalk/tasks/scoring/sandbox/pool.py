@@ -7,7 +7,6 @@ A worker consumes a piece of work, opens a box for it, and closes the box whatev
 own sandbox, which has a deadline. So every piece of work ends, and what it started has ended before its future is done.
 """
 
-import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -74,10 +73,6 @@ class SandboxPool:
     def run(self, work: Callable[[Box], Result]) -> Result:
         """`work(box)`, and wait for it."""
         return self.submit(work).result()
-
-    async def arun(self, work: Callable[[Box], Result]) -> Result:
-        """`work(box)` without blocking the event loop, even while the backlog is full."""
-        return await asyncio.wrap_future(await asyncio.to_thread(self.submit, work))
 
     def test(self, source: str, requests: Sequence[Request]) -> list[Finding]:
         """Findings of one program: one per request."""

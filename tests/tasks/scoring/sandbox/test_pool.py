@@ -100,9 +100,9 @@ def test_it_works_the_same_from_threads_and_from_an_event_loop(pool: SandboxPool
 
     async def gathered() -> list[object]:
         found = await asyncio.gather(
-            *(pool.arun(lambda box, n=n: box.run("def f(x): return x * x", [Call("f", [n])])) for n in range(24))
+            *(asyncio.to_thread(ask, n) for n in range(24)),
         )
-        return [findings[0].value for findings in found]
+        return list(found)
 
     squares = [n * n for n in range(24)]
     with ThreadPoolExecutor(8) as threads:
@@ -119,7 +119,7 @@ def test_the_backlog_is_bounded_and_the_event_loop_keeps_running() -> None:
         late.start()
 
         async def beside() -> bool:
-            waiting = asyncio.create_task(pool.arun(lambda box: True))
+            waiting = asyncio.create_task(asyncio.to_thread(pool.run, lambda box: True))
             await asyncio.sleep(0.1)
             assert not waiting.done() and len(held) == room
             gate.set()
