@@ -87,9 +87,13 @@ def plain(text: str) -> str:
         text = _ascii_signs(text)
     if "$" in text:
         text = _MATHS.sub(r" \1 ", text)
-    text = _repeating(text)
+    if "." in text and ("(" in text or "..." in text or "dot" in text):
+        text = _repeating(text)
     if "\\" in text or "{,}" in text:
-        text = _REALS.sub("ℝ", _delimited(text))
+        if "\\(" in text or "\\[" in text:
+            text = _delimited(text)
+        if "mathbb" in text:
+            text = _REALS.sub("ℝ", text)
         text = _SPACING.sub(" ", _LATEX_COMMA.sub(_comma, text))
     if "," in text:
         text = _BRACKETED.sub(_list_in_brackets, text)
@@ -107,8 +111,6 @@ def _delimited(text: str) -> str:
 
 def _repeating(text: str) -> str:
     r"""`0.(3)`, `0.333...` and `0.\dot{1}4285\dot{7}` in the one spelling with `\overline`."""
-    if "." not in text:
-        return text
     text = _IN_BRACKETS.sub(r"\1\\overline{\2}", text)
     text = _DOTTED.sub(r"\1\\overline{\2\3\4}", text)
     return _ELLIPSIS.sub(lambda match: f"{match[1]}\\overline{{{match[2] or match[3]}}}", text)
