@@ -14,19 +14,11 @@ from pathlib import Path
 
 from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Json, Message, Prompt
-from ropewalk.tasks.scoring.code.scorer import code_scorers
-from ropewalk.tasks.scoring.sandbox.pool import SandboxPool
-from ropewalk.tasks.task import Task
 
 INSTRUCTION = "Complete this function. Answer with the whole function in one ```python block."
 
 WRONG = frozenset({("HumanEval/47", "assert median([-10, 4, 6, 1000, 10, 20]) == 15.0")})
 """Examples that the problem's own check contradicts (the median is 8.0)."""
-
-
-def human_eval_task(pool: SandboxPool, path: str | Path | None = None) -> Task:
-    """HumanEval as a task: one split, `heldout`, scored all or nothing."""
-    return Task(name="humaneval", prompts={"heldout": human_eval_prompts(path)}, scorers=code_scorers(pool))
 
 
 def human_eval_prompts(path: str | Path | None = None) -> list[Prompt]:
