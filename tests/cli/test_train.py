@@ -62,6 +62,10 @@ def test_over_long_prompts_are_refused(ropewalk: Command, tiny_policy: Path) -> 
     assert not Path("x").exists()
 
 
+TRUTH = {"task.scorers.truth.kind": "length", "task.scorers.truth.high": "9"}
+"""What the recipe's reward looks at, of another task."""
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -71,10 +75,10 @@ def test_over_long_prompts_are_refused(ropewalk: Command, tiny_policy: Path) -> 
             {"start_from": "none", "model.kind": "folder", "model.path": "models/gone"},
             "models/gone is neither a local folder",
         ),
-        ({"task.kind": "sums"}, "chat template"),
+        ({"task.kind": "sums", **TRUTH}, "chat template"),
         ({"task.kind": "gsm8k", "data.path": "gone.jsonl"}, "there is no file gone.jsonl"),
         ({"task.kind": "file", "task.path": "gone.py"}, "there is no file gone.py"),
-        ({"task.kind": "sums", "task.style": "plain"}, "cannot spell"),
+        ({"task.kind": "sums", "task.style": "plain", **TRUTH}, "cannot spell"),
         ({"sampling.banned": '["xylophone"]'}, "'xylophone'"),
         ({"hardware.device": "abacus"}, "'abacus'"),
     ],

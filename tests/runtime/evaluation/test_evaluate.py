@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from ropewalk.records.errors import InputError
 from ropewalk.records.prompt import Prompt
 from ropewalk.records.sample import Sample, SamplingRecord
 from ropewalk.records.score import Failed, Outcome, Score
+from ropewalk.records.version import Draw
+from ropewalk.runtime.evaluation import policies
 from ropewalk.runtime.evaluation.evaluate import evaluate
 from ropewalk.runtime.evaluation.findings import Measure, SetFinding, rows
 from ropewalk.runtime.evaluation.pairs import pair_finding
@@ -75,11 +78,16 @@ def test_a_model_against_itself_differs_by_exactly_nothing(online: Path, tmp_pat
     assert found.fell == []
 
 
-def test_the_evaluation_after_is_the_last_one_inside_training(online: Path, tmp_path: Path) -> None:
-    """Same held-out prompts, same seeds, same weights, same numbers."""
+def test_the_evaluation_after_is_the_last_one_inside_training_on_samples_of_its_own(
+    online: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Same held-out prompts, same weights, and on the same draw the same numbers: but the best save may be chosen by
+    that draw, so another is measured."""
     run = copy_of(online, tmp_path / "r")
-    found = evaluate(run, prompts=12, samples=2)["city"]
     last = run.metrics()[-1]
+    assert evaluate(run, prompts=12, samples=2)["city"]["truth"].after.value != last["eval/score/truth"]
+    monkeypatch.setattr(policies, "Draw", SimpleNamespace(EVALUATION=Draw.INSIDE_TRAINING))
+    found = evaluate(run, prompts=12, samples=2)["city"]
     assert found["truth"].after.value == pytest.approx(last["eval/score/truth"], abs=1e-12)
     assert found["grammatical"].after.value == pytest.approx(last["eval/score/grammatical"], abs=1e-12)
     assert found["pass@1"].after.value == pytest.approx(last["eval/pass_at_1"], abs=1e-12)

@@ -177,8 +177,9 @@ def test_a_critic_starts_from_a_member_and_initial_means_are_taken(
 
 
 def test_a_critic_of_several_heads_is_refused(rewards: Rewards, tmp_path: Path) -> None:
+    named = {"reward_models.reward_model": rewards.sections()["reward_models.both"]}
     with pytest.raises(InputError, match="one head, and this one has 3"):
-        train("city-ppo", set={**settings(rewards), **PPO, "critic.start": "wide"}, out=tmp_path / "ppo")
+        train("city-ppo", set={**settings(rewards), **PPO, **named, "critic.start": "wide"}, out=tmp_path / "ppo")
 
 
 PPO: dict[str, Any] = {
