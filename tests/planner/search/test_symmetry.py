@@ -48,7 +48,9 @@ def test_closed_problems_have_their_symmetries(aligned: bool) -> None:
 def test_whatever_is_returned_holds(grid_seed: int) -> None:
     rng = np.random.default_rng(grid_seed)
     some = 0
-    for _ in range(60 if COMPILED else 15):
+    for done in range(600):
+        if some and done >= (60 if COMPILED else 15):
+            break
         seed = int(rng.integers(2**32))
         problem = any_problem(seed)
         for image in symmetries(problem):
