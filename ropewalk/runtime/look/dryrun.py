@@ -6,20 +6,14 @@ that every tensor fits) is left to the run.
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
 
 from ropewalk.data.config import RowFile
 from ropewalk.data.folders import data_files
-from ropewalk.data.read import ReadReport, demonstrations, documents, labelled_steps, pairs
-from ropewalk.data.split import split
-from ropewalk.data.steps import text_of_steps
 from ropewalk.models.config import FreshModel
 from ropewalk.plan.execution import CallPlan, default_plan
 from ropewalk.plan.layout import Layout
 from ropewalk.plan.memory import AUTOCAST, FP32, Bill, Workload, fits, memory_bill
 from ropewalk.plan.shape import ModelShape
-from ropewalk.records.errors import InputError
-from ropewalk.records.prompt import Demonstration, Document, PreferencePair
 from ropewalk.rollout.config import NativeEngineConfig, Sampling, resolve
 from ropewalk.runtime.assemble import (
     asked_task,
@@ -33,8 +27,6 @@ from ropewalk.runtime.assemble import (
     unscored,
 )
 from ropewalk.runtime.config import (
-    Demonstrations,
-    Documents,
     GivenTask,
     Hardware,
     NoEvaluation,
@@ -44,7 +36,7 @@ from ropewalk.runtime.config import (
 )
 from ropewalk.runtime.judging.calls import Judges, check_judge_names
 from ropewalk.runtime.learned.calls import check_names, learned_rewards
-from ropewalk.runtime.look.folders import ModelFacts, Pieces, text_of
+from ropewalk.runtime.look.folders import ModelFacts
 from ropewalk.runtime.look.look import Look
 from ropewalk.runtime.look.machine import has_accelerator, machine_bytes
 from ropewalk.runtime.look.models import (
@@ -57,14 +49,14 @@ from ropewalk.runtime.look.models import (
     to_come,
 )
 from ropewalk.runtime.look.prompts import look_at_file, look_at_order
+from ropewalk.runtime.look.rows import Texts, row_limit, step_of, texts_of, trained
 from ropewalk.runtime.look.words import look_at_words
 from ropewalk.runtime.look.worlds import first_read, look_at_limits, said_tokens
 from ropewalk.runtime.recipe import (
+    GRPORecipe,
     OnlineRecipe,
     PPORecipe,
-    ProcessRewardModelRecipe,
     Recipe,
-    RewardModelRecipe,
     RowRecipe,
     SampleRecipe,
     SFTRecipe,
@@ -73,7 +65,6 @@ from ropewalk.runtime.recipe import (
     TrainingRecipe,
 )
 from ropewalk.runtime.stages import check_stages, stage_recipe
-from ropewalk.tasks.city.corpus import documents as city_documents
 from ropewalk.tasks.config import CityCorpus, FileTask, Gsm8kTask, MixtureTask, PromptsTask, TaskSection
 from ropewalk.tasks.judging.config import ServerJudge
 from ropewalk.tasks.judging.server import authorisation
@@ -89,14 +80,10 @@ def dry_run(recipe: Recipe, *, deep: bool = True) -> Look:
             _stages(recipe, found)
         case SampleRecipe():
             _job(recipe, found)
-        case SFTRecipe():
-            _sft(recipe, found)
-        case RewardModelRecipe():
-            _reward_model(recipe, found)
-        case ProcessRewardModelRecipe():
-            _process_reward_model(recipe, found)
-        case _:
+        case PPORecipe() | GRPORecipe():
             _online(recipe, found)
+        case _:
+            _row_method(recipe, found)
     return found
 
 
@@ -138,50 +125,22 @@ def _job(recipe: SampleRecipe, found: Look) -> None:
         _memory(memory_bill(graph, shapes, plan, workload=work, numbers=FP32), recipe.hardware, found)
 
 
-def _sft(recipe: SFTRecipe, found: Look) -> None:
+def _row_method(recipe: RowRecipe, found: Look) -> None:
     model = start_facts(recipe, found)
-    fresh = fresh_shape(recipe, found)
-    shape = model.shape if model else fresh
-    rows = _rows(recipe.data, found, lambda: row_texts(recipe, found, model))
-    kept, longest = _fitting(rows, model, row_limit(recipe.data, shape), found)
-    method = recipe.sft
+    shape = model.shape if model is not None else None
+    if isinstance(recipe, SFTRecipe):
+        shape = shape or fresh_shape(recipe, found)
+    elif isinstance(recipe.model, FreshModel):
+        found.attempt(lambda: start_source(recipe, None))
+    texts = _rows(recipe.data, found, lambda: texts_of(recipe, found, model))
+    step = step_of(recipe)
+    kept, longest = _fitting(texts, model, row_limit(recipe.data, shape), found, sides=step.sides)
     if kept:
-        steps = StepPlan.sweep(kept, units_per_step=method.rows_per_step, epochs=method.epochs).total_steps
-        found.fact("steps", f"{steps} of {method.rows_per_step} rows: {method.epochs} epochs over {kept} rows")
+        steps = StepPlan.sweep(kept, units_per_step=step.per_step, epochs=step.epochs).total_steps
+        found.fact("steps", f"{steps} of {step.per_step} {step.what}: {step.epochs} epochs over {kept} {step.what}")
     _calls(recipe, found)
     if shape is not None and kept:
-        _train_memory(recipe, {"actor": shape}, longest, method.rows_per_step, found)
-
-
-def _reward_model(recipe: RewardModelRecipe, found: Look) -> None:
-    model = start_facts(recipe, found)
-    if isinstance(recipe.model, FreshModel):
-        found.attempt(lambda: start_source(recipe, None))
-    rows = _rows(recipe.data, found, lambda: pair_texts(recipe, found, model))
-    kept, longest = _fitting(rows, model, row_limit(recipe.data, model.shape if model else None), found, sides=2)
-    method = recipe.pairwise
-    if kept:
-        steps = StepPlan.sweep(kept, units_per_step=method.pairs_per_step, epochs=method.epochs).total_steps
-        found.fact("steps", f"{steps} of {method.pairs_per_step} pairs: {method.epochs} epochs over {kept} pairs")
-    _calls(recipe, found)
-    if model is not None and kept:
-        shapes = {"reward": model.shape.with_scalar_head()}
-        _train_memory(recipe, shapes, longest, 2 * method.pairs_per_step, found)
-
-
-def _process_reward_model(recipe: ProcessRewardModelRecipe, found: Look) -> None:
-    model = start_facts(recipe, found)
-    if isinstance(recipe.model, FreshModel):
-        found.attempt(lambda: start_source(recipe, None))
-    rows = _rows(recipe.data, found, lambda: step_texts(recipe, found, model))
-    kept, longest = _fitting(rows, model, row_limit(recipe.data, model.shape if model else None), found)
-    method = recipe.process
-    if kept:
-        steps = StepPlan.sweep(kept, units_per_step=method.rows_per_step, epochs=method.epochs).total_steps
-        found.fact("steps", f"{steps} of {method.rows_per_step} rows: {method.epochs} epochs over {kept} rows")
-    _calls(recipe, found)
-    if model is not None and kept:
-        _train_memory(recipe, {"reward": model.shape.with_scalar_head()}, longest, method.rows_per_step, found)
+        _train_memory(recipe, trained(recipe, shape), longest, step.sides * step.per_step, found)
 
 
 def _online(recipe: OnlineRecipe, found: Look) -> None:
@@ -315,9 +274,6 @@ def _prompts(task: Task | None, name: str, model: ModelFacts | None, sampling: S
     return max((count for count in counts if count <= room), default=0)
 
 
-Texts: TypeAlias = Sequence[Pieces]
-
-
 def _rows(config: TextRows | PairFile | StepFile, found: Look, read: Callable[[], Texts]) -> Texts | None:
     if not isinstance(config, CityCorpus) and to_come(config.path):
         found.fact("data", f"from stage {Path(config.path).relative_to(TO_COME).parts[0]}")
@@ -327,77 +283,6 @@ def _rows(config: TextRows | PairFile | StepFile, found: Look, read: Callable[[]
             _check_file(config, found)
         return None
     return found.attempt(read)
-
-
-def row_texts(recipe: SFTRecipe, found: Look, model: ModelFacts | None = None) -> Texts:
-    config = recipe.data
-    rows: Sequence[Document | Demonstration]
-    match config:
-        case CityCorpus():
-            rows = city_documents(config, recipe.seed)
-            found.fact("data", f"{len(rows)} sentences of the city corpus")
-            _held_out(recipe, 0, found)
-            return [(row.text,) for row in rows]
-        case Documents():
-            rows, report = documents(config)
-        case Demonstrations():
-            rows, report = demonstrations(config)
-    _told(config.path, report, found)
-    look_at_words(model, "rows", [row.dialogue for row in rows if isinstance(row, Demonstration)], found)
-    given: list[Document | Demonstration] = list(rows[: config.limit])
-    train, held = split(given, config.held_out)
-    _held_out(recipe, len(held), found)
-    return [_said(row) for row in train]
-
-
-def _held_out(recipe: RowRecipe, count: int, found: Look) -> None:
-    if count:
-        found.fact("held out", f"{count} {'pairs' if isinstance(recipe, RewardModelRecipe) else 'rows'}")
-    elif not isinstance(recipe.evaluate, NoEvaluation):
-        found.problem("evaluate.kind = 'every' needs held-out rows: set data.held_out above 0")
-
-
-def _said(row: Document | Demonstration) -> Pieces:
-    return (row.text,) if isinstance(row, Document) else (text_of(row.dialogue), row.completion)
-
-
-def pair_texts(recipe: RewardModelRecipe, found: Look, model: ModelFacts | None = None) -> Texts:
-    """Both sides of every training pair, one after the other."""
-    config = recipe.data
-    rows, report = pairs(config)
-    _told(config.path, report, found)
-    look_at_words(model, "rows", [row.dialogue for row in rows], found)
-    train, held = split(rows[: config.limit], config.held_out)
-    _held_out(recipe, len(held), found)
-    if not train:
-        raise InputError(f"{config.path} leaves no pair to train on: lower data.held_out or give more pairs")
-    return [side for row in train for side in _sides(row)]
-
-
-def step_texts(recipe: ProcessRewardModelRecipe, found: Look, model: ModelFacts | None = None) -> Texts:
-    """Every training row as what is asked and what is said."""
-    config = recipe.data
-    rows, report = labelled_steps(config, config.step)
-    _told(config.path, report, found)
-    look_at_words(model, "rows", [row.dialogue for row in rows], found)
-    train, held = split(rows[: config.limit], config.held_out)
-    _held_out(recipe, len(held), found)
-    return [(text_of(row.dialogue), text_of_steps(row.steps, config.step, finished=row.finished)) for row in train]
-
-
-def _sides(row: PreferencePair) -> tuple[Pieces, Pieces]:
-    asked = text_of(row.dialogue)
-    return (asked, row.chosen), (asked, row.rejected)
-
-
-def _told(path: str, report: ReadReport, found: Look) -> None:
-    found.fact("data", f"{path}: {report}")
-
-
-def row_limit(config: TextRows | PairFile | StepFile, shape: ModelShape | None) -> int:
-    limits = [shape.max_positions] if shape is not None else []
-    limits += [] if isinstance(config, CityCorpus) else [config.max_tokens]
-    return min(limits, default=1 << 30)
 
 
 def _fitting(

@@ -13,18 +13,16 @@ from ropewalk.plan.workload import Lengths, Workload
 from ropewalk.records.errors import InputError
 from ropewalk.runtime.assemble import asked_task, graph_of
 from ropewalk.runtime.config import GivenTask
-from ropewalk.runtime.look.dryrun import pair_texts, row_limit, row_texts, step_texts
 from ropewalk.runtime.look.folders import ModelFacts, text_of
 from ropewalk.runtime.look.look import Look
 from ropewalk.runtime.look.models import fresh_shape, online_shapes, other_facts, start_facts
+from ropewalk.runtime.look.rows import row_limit, step_of, texts_of, trained
 from ropewalk.runtime.look.worlds import said_tokens
 from ropewalk.runtime.recipe import (
     GRPORecipe,
     OnlineRecipe,
     PPORecipe,
-    ProcessRewardModelRecipe,
     Recipe,
-    RewardModelRecipe,
     RowRecipe,
     SampleRecipe,
     SFTRecipe,
@@ -120,18 +118,15 @@ def _prompt_lengths(recipe: OnlineRecipe, task: Task | None, model: ModelFacts |
 
 def _rows(recipe: RowRecipe, look: Look) -> tuple[RecipeSizes, Look]:
     model = start_facts(recipe, look)
-    pairs = isinstance(recipe, RewardModelRecipe)
     fresh = fresh_shape(recipe, look) if isinstance(recipe, SFTRecipe) else None
     shape = model.shape if model is not None else fresh
-    shapes: dict[str, ModelShape] = {}
-    if shape is not None:
-        shapes = {"actor": shape} if isinstance(recipe, SFTRecipe) else {"reward": shape.with_scalar_head()}
+    shapes = trained(recipe, shape) if shape is not None else {}
     limit = min(row_limit(recipe.data, shape), 1 << 20)
     lengths, note = _row_lengths(recipe, model, limit, look)
-    rows = _per_step(recipe)
+    step = step_of(recipe)
     work = Workload(
-        prompts=rows,
-        group_size=2 if pairs else 1,
+        prompts=step.per_step,
+        group_size=step.sides,
         prompt_tokens=lengths,
         generated_tokens=Lengths.fixed(0),
         dtype=recipe.precision.dtype,
@@ -139,24 +134,9 @@ def _rows(recipe: RowRecipe, look: Look) -> tuple[RecipeSizes, Look]:
     return RecipeSizes(recipe.method, graph_of(recipe), shapes, work, (note,)), look
 
 
-def _per_step(recipe: RowRecipe) -> int:
-    match recipe:
-        case RewardModelRecipe():
-            return recipe.pairwise.pairs_per_step
-        case ProcessRewardModelRecipe():
-            return recipe.process.rows_per_step
-        case SFTRecipe():
-            return recipe.sft.rows_per_step
-
-
 def _row_lengths(recipe: RowRecipe, model: ModelFacts | None, limit: int, look: Look) -> tuple[Lengths, str]:
     longest = Lengths.fixed(limit), f"rows count as {limit} tokens, the most they may have"
-    if isinstance(recipe, RewardModelRecipe):
-        texts = look.attempt(lambda: pair_texts(recipe, look))
-    elif isinstance(recipe, ProcessRewardModelRecipe):
-        texts = look.attempt(lambda: step_texts(recipe, look))
-    else:
-        texts = look.attempt(lambda: row_texts(recipe, look))
+    texts = look.attempt(lambda: texts_of(recipe, look))
     counts: Sequence[int] | None = None
     if texts and model is not None:
         counts = look.attempt(lambda: model.counts(texts))
