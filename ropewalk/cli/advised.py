@@ -7,8 +7,10 @@ from typing import Any
 from ropewalk.cli.columns import facts, folded, grid
 from ropewalk.cli.priced import amount, between, figure_json
 from ropewalk.plan.memory import show
+from ropewalk.plan.shape import ModelShape
 from ropewalk.planner.advice.advise import BATCH_ROWS, Advice, Choice, Need, Question, Stage
 from ropewalk.planner.advice.rules import HOLDS_WITHIN, WAYS, Check, Row, Rule
+from ropewalk.planner.case.graphs import doubts
 from ropewalk.planner.estimate.work import Shard, Strategy
 from ropewalk.planner.placed import PlacedCall
 from ropewalk.planner.planning import Planned
@@ -67,13 +69,14 @@ def rules_lines(rows: Iterable[Row], kind: str) -> list[str]:
     ]
 
 
-def rules_json(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """The same for machines."""
+def rules_json(rows: Iterable[Row], shapes: Mapping[str, ModelShape]) -> list[dict[str, Any]]:
+    """The same for machines; `shapes` are those of the sizes."""
     return [
         {
             "size": row.size,
             "gpus": row.gpus,
             "how": "estimated",
+            "notes": list(doubts({row.size: shapes[row.size]})),
             "checks": {
                 check.way: {**asdict(check), "slower": check.slower, "holds": check.holds} for check in row.checks
             },

@@ -193,7 +193,7 @@ def _rules(options: Advise) -> None:
     shapes = [(size, shape_of(size)) for size in sizes]
     rows = rules_of_thumb(clusters, shapes)
     if options.as_json:
-        _say_json(rules_json(rows))
+        _say_json(rules_json(rows, dict(shapes)))
         return
     said = rules_lines(rows, " and ".join(dict.fromkeys(g.gpu.name for one in clusters for g in one.groups)))
     say(*said, *facts(("assumed", note) for note in doubts(dict(shapes))))

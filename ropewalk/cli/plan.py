@@ -233,16 +233,22 @@ def _compare(options: Plan, case: "Case", notes: Sequence[str], profile: "Profil
     if wrong:
         raise ConfigError(wrong)
     judged = {name: judge_plan(case, given, mode=modes[name], profile=profile) for name, given in plans.items()}
-    told = [*notes, *(f"{n}: {one}" for n, given in plans.items() for one in differences(case, given))]
+    told = {name: differences(case, given) for name, given in plans.items()}
     if options.as_json:
         _say_json(
             {
-                name: {"period_seconds": found.period_seconds, "mode": modes[name], **judged_document(found, case)}
+                name: {
+                    "notes": [*notes, *told[name]],
+                    "period_seconds": found.period_seconds,
+                    "mode": modes[name],
+                    **judged_document(found, case),
+                }
                 for name, found in judged.items()
             }
         )
     else:
-        say(*compared_lines(judged, modes, case, told))
+        said = [*notes, *(f"{name}: {one}" for name, ones in told.items() for one in ones)]
+        say(*compared_lines(judged, modes, case, said))
     return 0 if all(found.fits for found in judged.values()) else DOES_NOT_FIT
 
 

@@ -318,7 +318,7 @@ def strange(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "how", [("plan", "--memory"), ("plan",), ("cost",), ("advise",), ("advise", "--rules"), ("check",)]
+    "how", [("plan", "--memory"), ("plan",), ("cost",), ("advise",), ("advise", "--rules"), ("check",), ("compare",)]
 )
 def test_a_family_that_is_not_known_is_told_wherever_its_figures_are(
     ropewalk: Command, strange: Path, how: tuple[str, ...]
@@ -337,17 +337,18 @@ def test_a_family_that_is_not_known_is_told_wherever_its_figures_are(
         "--budget",
         "0.1",
     )
-    if how == ("check",):
+    if how in (("check",), ("compare",)):
         assert ropewalk(*plan, "--out", "plan.json").code == 0
     words = {
         "plan": (*plan, *how[1:]),
         "cost": ("cost", "sft", "--model", strange, "--tokens", "1M"),
         "advise": ("advise", "--model", strange, "--cluster", "2xa100", "--verifiable", *how[1:]),
         "check": (*plan, "--check", "plan.json"),
+        "compare": (*plan, "--compare", "plan.json"),
     }[how[0]]
-    told = ropewalk(*words)
-    assert told.code == 0
-    assert "family 'novel' is not known here and counted as a Llama: " in " ".join(told.out.split())
+    for told in (ropewalk(*words), ropewalk(*words, "--json")):
+        assert told.code == 0
+        assert "family 'novel' is not known here and counted as a Llama: " in " ".join(told.out.split())
     strange.write_text(strange.read_text().replace('"novel"', '"novel", "mamba_d_state": 16'))
     failed(
         ropewalk(*words), 2, "strange.json: a model of family 'novel' has layers that are no attention", "give a size"
